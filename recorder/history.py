@@ -1,0 +1,107 @@
+"""What happened to the files of one work tree, in order: what plans are computed from.
+
+Rows of the views, with no behaviour; `recorder.attribution` says whose each change is, and
+`recorder.plan` what a rewind would do.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from recorder.events import FileStep, NamedFile
+from recorder.states import GitPosition, PathState
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """One path of one capture's delta. `id` is `<capture>:<index>`, `position` the log position of the
+    capture, `since` and `until` the times (ns) at which the captures around it ended and began to
+    read; `operation` names the rewind whose own writes the capture was taken to record."""
+
+    id: str
+    position: int
+    path: bytes
+    before: PathState
+    after: PathState
+    changed_at: int
+    by_git: bool
+    since: int
+    until: int
+    operation: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Everything one prompt started. `session` is the stream's hex id, `run` the prompt's entry id,
+    `began_at` the moment after which changes may be its own. `ended_at` is None while it has no end
+    event; `last_sign_at` is the time of its last entry or tool result. `position` is of its start."""
+
+    session: str
+    run: str
+    position: int
+    began_at: int
+    ended_at: int | None
+    last_sign_at: int
+    children: tuple[str, ...] = ()
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The time in which one tool call of a run could write. `writes` is `named` or `any`; `ended_at` is
+    None while it has not returned."""
+
+    session: str
+    run: str
+    call: str
+    tool: str
+    writes: str
+    began_at: int
+    ended_at: int | None
+    background: bool
+    files: tuple[NamedFile, ...]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """A rewind that was applied: `position` is of its plan in the log, `steps` what it did to files."""
+
+    operation: str
+    position: int
+    verb: str
+    session: str
+    checkpoint: str | None
+    safety: str
+    steps: tuple[FileStep, ...]
+    takes_back: tuple[str, ...]
+    puts_on: tuple[str, ...]
+    inverts: str | None
+    position_before: str | None
+    position_after: str | None
+    leaf_before: str | None
+    leaf_after: str | None
+    applied_at: int
+
+
+class TreeHistory(msgspec.Struct, frozen=True):
+    """All of the above of one work tree, each in log order. `git` is where the repository stood at a
+    capture, by capture id; `fragments` resolves the body digests that `NamedFile` refers to."""
+
+    transitions: tuple[Transition, ...]
+    runs: tuple[Run, ...]
+    windows: tuple[Window, ...]
+    operations: tuple[Operation, ...]
+    git: dict[str, GitPosition] = {}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A transition with its owner. `by`: `session` (`session` and `run` say which), `shared` (two
+    sessions, or a session and somebody else, at once), `git`, `rewind`, `other`. `evidence`: `named`,
+    `window`, `open` (a tool call that never returned: may be restored, never leads to a deletion),
+    `run` (the source gives no windows), `loose`, `between`, `git`, `operation`."""
+
+    id: str
+    position: int
+    path: bytes
+    before: PathState
+    after: PathState
+    by: str
+    session: str | None
+    run: str | None
+    evidence: str
+    why: str

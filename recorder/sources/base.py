@@ -1,0 +1,168 @@
+"""What a source is: one agent's rules for where its logs lie and what a line of them says.
+
+A source turns lines into *records*, which are the same for every agent; `recorder.ingest` turns
+records into facts. A source keeps no state beyond one log file's reader, writes nothing, and never
+raises on a bad line: it answers with a record that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+
+class FileNamed(msgspec.Struct, frozen=True):
+    """A file that a tool call or its result names.
+
+    `path` is as the tool resolves it: absolute (against the session's folder), `~`, a leading `@`,
+    `file://` and Unicode spaces resolved as the agent does it, links not followed. `before` and
+    `after` are its whole content where the log has it, `absent_before` that it did not exist;
+    `fragment` is text that must stand in it afterwards.
+    """
+
+    path: bytes
+    before: bytes | None = None
+    absent_before: bool = False
+    after: bytes | None = None
+    fragment: bytes | None = None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call. `writes`: `named` (changes only the files it names), `any` (a shell, a child agent,
+    a tool nobody knows), `none` (reads only)."""
+
+    call: str
+    tool: str
+    writes: str
+    files: tuple[FileNamed, ...] = ()
+    background: bool = False
+    at_ns: int | None = None
+    """When it began, by the agent's clock, where that differs from the record's time."""
+
+
+class Return(msgspec.Struct, frozen=True):
+    """The end of a tool call; `at_ns` as in Call."""
+
+    call: str
+    failed: bool = False
+    files: tuple[FileNamed, ...] = ()
+    at_ns: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What one line of a log says.
+
+    `entry` is the agent's id of the line, or one made from its bytes where it has none (the same
+    line read again gives the same id). `kind` is one of `session` (the header), `prompt`, `answer`,
+    `result`, `command` (a person's own shell command), `compaction`, `summary`, `label`, `name`,
+    `leaf`, `note` (extension and harness entries), `system`, `unknown`. `text` is what a person
+    would read of it. `settles` is set on the line that ends a run: `done`, `error`, `aborted` or
+    `interrupted`. `logical_parent` is where the conversation goes on from when `parent` was cut by a
+    compaction. `time` is ISO 8601 UTC with `Z`, empty where the line has none.
+    """
+
+    entry: str
+    kind: str
+    raw_type: str
+    time: str = ""
+    parent: str | None = None
+    logical_parent: str | None = None
+    in_tree: bool = False
+    copied: bool = False
+    understood: bool = True
+    text: str = ""
+
+    session: str | None = None
+    """The session the line belongs to, where the line says it (a log holds one session)."""
+    agent_version: str | None = None
+    cwd: str | None = None
+    parent_session: str | None = None
+    name: str | None = None
+    foreign: str | None = None
+
+    prompt: str | None = None
+    """How a prompt was given: `typed`, `sdk`, `steered`, `queued`, `absorbed`."""
+    step: str | None = None
+    """The id of the model's answer that this line is a part of (several lines may share one)."""
+    settles: str | None = None
+    calls: tuple[Call, ...] = ()
+    returns: tuple[Return, ...] = ()
+    label: tuple[str, str | None] | None = None
+    leaf: tuple[str | None] | None = None
+    """An explicit pointer to where the conversation goes on."""
+    kept_from: str | None = None
+    ends_session: str | None = None
+
+
+class BadLine(msgspec.Struct, frozen=True):
+    """A line that is no record of this agent's log at all, and why."""
+
+    why: str
+
+
+class Reader(Protocol):
+    """Reads one log file from its first line on; lines come in order and without their newline."""
+
+    def read(self, line: bytes) -> Record | BadLine: ...
+
+
+class Root(msgspec.Struct, frozen=True):
+    """A folder where an agent's logs may appear. It need not exist yet."""
+
+    folder: Path
+    pattern: str
+    """A glob below it, as `Path.rglob` takes it."""
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Whether a session is open in a live agent. `state`: `closed` (proved), `open`, `unknown`."""
+
+    state: str
+    why: str
+    busy: bool = False
+    """A run is under way in it, by the agent's own registry."""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """How a conversation can be brought to go on from an entry. `line` is what must be appended to the
+    log, complete with its newline, where that is possible in place; `resume` the command that goes
+    on from there; `why` the reason where it is not possible in place."""
+
+    line: bytes | None
+    resume: str | None
+    why: str | None
+
+
+class Source(Protocol):
+    """One agent. `flush_ns` is how long a line may lie in the agent's memory before it is written."""
+
+    agent: str
+    flush_ns: int
+
+    def roots(self, environment: Mapping[str, str], home: Path) -> list[Root]:
+        """The folders of this agent's logs by its own rules; `home` is the user's home folder."""
+        ...
+
+    def claims(self, path: Path, first_line: bytes) -> bool:
+        """Whether a file with this first complete line is a session log of this agent."""
+        ...
+
+    def reader(self, path: Path) -> Reader:
+        """A reader for one file from its start."""
+        ...
+
+    def session_of(self, path: Path, first_lines: list[bytes]) -> str | None:
+        """The id of the session that a log holds, from its name and first lines."""
+        ...
+
+    def closed(self, log: Path, session: str) -> Closed:
+        """Whether the session is open in a live agent right now."""
+        ...
+
+    def move(self, log: Path, session: str, keep: str | None, prompt: str, cwd: str | None) -> Move:
+        """How to make the conversation go on after entry `keep` (None: from its start), just before
+        the prompt with id `prompt`. Reads the log; writes nothing."""
+        ...
