@@ -90,6 +90,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     settles: str | None = None
     calls: tuple[Call, ...] = ()
     returns: tuple[Return, ...] = ()
+    within: str | None = None
+    """The tool call whose child agent wrote this line: its work belongs to the run of that call."""
     label: tuple[str, str | None] | None = None
     leaf: tuple[str | None] | None = None
     """An explicit pointer to where the conversation goes on."""
