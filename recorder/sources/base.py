@@ -139,10 +139,16 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """One agent. `flush_ns` is how long a line may lie in the agent's memory before it is written."""
+    """One agent. `flush_ns` is how long a line may lie in the agent's memory before it is written.
+
+    `one_leaf` tells that the agent adds every entry at the conversation's one leaf, so that an entry
+    with another parent has left a branch. Where it is False (parallel tools fork the tree) only a
+    prompt's ancestry tells.
+    """
 
     agent: str
     flush_ns: int
+    one_leaf: bool
 
     def roots(self, environment: Mapping[str, str], home: Path) -> list[Root]:
         """The folders of this agent's logs by its own rules; `home` is the user's home folder."""
