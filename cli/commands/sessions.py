@@ -1,0 +1,93 @@
+"""`recorder sessions`: the recorded sessions of this folder and below."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import TYPE_CHECKING
+
+from cli.options import with_at, with_folder, with_json
+
+if TYPE_CHECKING:
+    from cli.choice import SessionRow
+    from cli.context import Recording
+    from cli.options import Subparsers
+    from cli.output import Console
+
+
+def add(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "sessions", description="Show the recorded sessions of this folder and below, newest activity first."
+    )
+    parser.add_argument("--all", action="store_true", help="sessions of every folder")
+    parser.add_argument("--agent", metavar="AGENT", help="only this agent's: pi or claude")
+    with_folder(parser)
+    with_at(parser)
+    with_json(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.context import existing_recording, has_recording
+
+    documents: list[dict[str, object]] = []
+    if has_recording(arguments):
+        with existing_recording(arguments) as recording:
+            documents = _documents(recording, arguments)
+    if arguments.json:
+        console.json(documents)
+    else:
+        _show(documents, console)
+    return 0
+
+
+def _documents(recording: Recording, arguments: argparse.Namespace) -> list[dict[str, object]]:
+    from cli.choice import sessions
+    from cli.context import current_folder
+    from projections.listing import session_document
+    from projections.running import under_way
+    from recorder.sources import source_of
+
+    connection, here, now = recording.views.connection, current_folder(arguments), time.time_ns()
+    chosen = [
+        one
+        for one in sessions(connection)
+        if (arguments.all or _belongs(one, here)) and arguments.agent in (None, one.agent)
+    ]
+    return [
+        session_document(
+            connection,
+            one,
+            under_way(connection, one.stream, one.session, one.log, source_of(one.agent), now) is not None,
+        )
+        for one in chosen
+    ]
+
+
+def _belongs(session: SessionRow, folder: bytes) -> bool:
+    """Whether a session's work tree is this folder, lies below it, or contains it."""
+    from cli.choice import contains
+
+    root = session.tree_path or (os.fsencode(session.cwd) if session.cwd else None)
+    if root is None:
+        return False
+    return root.startswith(folder.rstrip(b"/") + b"/") or contains(session, folder)
+
+
+def _show(documents: list[dict[str, object]], console: Console) -> None:
+    from cli.output import relative_time
+    from cli.tables import table
+
+    if not documents:
+        console.show("No session is recorded here; “recorder sessions --all” shows those of other folders.")
+        return
+    rows = table("session", "agent", "activity", "checkpoints", "first prompt")
+    for one in documents:
+        rows.add_row(
+            str(one["id"]),
+            str(one["agent"]),
+            "running" if one["running"] else relative_time(str(one["last_activity"])),
+            str(one["checkpoints"]),
+            str(one["name"] or one["first_prompt"] or ""),
+        )
+    console.show(rows)

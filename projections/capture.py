@@ -1,0 +1,255 @@
+"""The capture reactor: reads the facts that ask for a capture, drives the shadow store, appends the outcome.
+
+A prompt asks for the state from before its run, a settled run for the state after it, a session's
+start for a first state. What the log already answers is never captured again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from projections import changes, checkpoints
+from projections.views import Views
+from recorder import events
+from recorder.capture import Policy, Tree
+from recorder.errors import NotFound, Refused
+from recorder.events import Captured, CaptureFailed, CaptureRefused, Fact
+from recorder.home import Home
+from recorder.log import EventLog, Stored
+from recorder.recording import Occasion, lock_name, open_stream, record_capture
+from recorder.worktree import WorkTree, resolve
+
+STALE_NS = 600 * 10**9
+"""A prompt that was given longer ago has no state from before that could still be looked at."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A capture that a fact asks for."""
+
+    stream: UUID
+    moment: str
+    entry: str | None
+    reference_at: int | None
+    late: bool
+    at: int
+
+
+class CaptureReactor:
+    """Answers what the log asks for. Holds the work trees open that it captured last."""
+
+    KEEP_OPEN = 8
+
+    def __init__(
+        self,
+        home: Home,
+        log: EventLog,
+        views: Views,
+        policy_of: Callable[[WorkTree], Policy],
+        user_home: Path,
+        *,
+        refuses: Callable[[str], str | None] = lambda _: None,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`refuses(agent)` gives the reason why sessions of an agent are not captured, or None."""
+        self._home, self._log, self._views = home, log, views
+        self._policy_of, self._user_home = policy_of, user_home
+        self._refuses, self._now = refuses, now
+        self._open: dict[UUID, Tree] = {}
+
+    def close(self) -> None:
+        for tree in self._open.values():
+            tree.close()
+        self._open.clear()
+
+    def react(self, appended: Sequence[Stored]) -> list[Fact]:
+        """Answer the facts just appended; returns the outcomes that were appended in turn."""
+        asks = newest_asks(asked(stored.fact for stored in appended))
+        self._views.catch_up()
+        outcomes = [outcome for ask in asks if (outcome := self._answer(ask)) is not None]
+        superseded = self._refuse_unanswered({ask.stream for ask in asks})
+        return outcomes + superseded
+
+    def catch_up(self, why: str) -> list[Fact]:
+        """Answer for every prompt that has no outcome: what is fresh is captured, the rest is refused."""
+        self._views.catch_up()
+        outcomes: list[Fact] = []
+        newest = {one.stream: one for one in checkpoints.uncaptured(self._views.connection)}
+        for one in newest.values():
+            if self._now() - one.given_at < STALE_NS:
+                outcome = self._answer(self._ask_again(one))
+                outcomes += [outcome] if outcome else []
+        return outcomes + self._refuse_unanswered(None, why)
+
+    def _ask_again(self, one: checkpoints.Checkpoint) -> Ask:
+        reference_at = self._views.connection.execute(
+            "SELECT reference_at FROM prompts WHERE stream = ? AND entry = ?", (one.stream, one.entry)
+        ).fetchone()["reference_at"]
+        return Ask(UUID(one.stream), "prompt", one.entry, reference_at, True, one.given_at)
+
+    def _answer(self, ask: Ask) -> Fact | None:
+        session = self._views.connection.execute(
+            "SELECT * FROM sessions WHERE stream = ?", (ask.stream.hex,)
+        ).fetchone()
+        if session is None or self._answered(ask):
+            return None
+        if self._now() - ask.at > STALE_NS and not (ask.moment == "settled" and self._bound(ask)):
+            return None
+        try:
+            self._check_wanted(session)
+            tree = self._tree_of(ask.stream, session["cwd"])
+            return self._capture(tree, ask)
+        except Refused as error:
+            return self._refuse(ask.stream, ask.entry, error.message) if ask.moment == "prompt" else None
+
+    def _answered(self, ask: Ask) -> bool:
+        if ask.moment != "prompt" or ask.entry is None:
+            return False
+        known = checkpoints.checkpoint_of_entry(self._views.connection, ask.stream.hex, ask.entry)
+        return known is None or known.state != "capturing"
+
+    def _bound(self, ask: Ask) -> bool:
+        return changes.tree_of(self._views.connection, ask.stream.hex) is not None
+
+    def _check_wanted(self, session: sqlite3.Row) -> None:
+        why = session["foreign_why"] or self._refuses(session["agent"])
+        if why:
+            raise Refused(why)
+        if not session["cwd"]:
+            raise Refused("the session's log names no folder")
+
+    def _tree_of(self, stream: UUID, cwd: str) -> WorkTree:
+        """The tree of the session's first capture, else the tree of its folder."""
+        bound = changes.tree_of(self._views.connection, stream.hex)
+        return known_tree(self._views, bound) if bound else resolve(cwd, self._home, self._user_home)
+
+    def _capture(self, work_tree: WorkTree, ask: Ask) -> Captured | CaptureFailed:
+        with self._home.lock(lock_name(work_tree.stream)):
+            self._views.catch_up()
+            open_stream(self._log, work_tree)
+            connection = self._views.connection
+            named = set(changes.named_paths(connection, work_tree.stream.hex))
+            named |= {
+                row["path"]
+                for row in connection.execute("SELECT path FROM named_paths WHERE stream = ?", (ask.stream.hex,))
+            }
+            outcome = record_capture(
+                self._log,
+                self._tree(work_tree),
+                work_tree.stream,
+                Occasion(
+                    moment=ask.moment,
+                    source="log",
+                    session=ask.stream,
+                    entry=ask.entry,
+                    reference_at=ask.reference_at if ask.moment == "prompt" else None,
+                    late=ask.late,
+                ),
+                previous=last_commit(self._views, work_tree.stream),
+                named=named,
+                contents=earlier_contents(self._views, self._log, ask.stream.hex),
+            )
+            self._views.catch_up()
+            return outcome
+
+    def _tree(self, work_tree: WorkTree) -> Tree:
+        tree = self._open.pop(work_tree.stream, None) or Tree(
+            self._home, work_tree, self._policy_of(work_tree)
+        )
+        self._open[work_tree.stream] = tree
+        if len(self._open) > self.KEEP_OPEN:
+            oldest = next(iter(self._open))
+            self._open.pop(oldest).close()
+        return tree
+
+    def _refuse_unanswered(self, streams: set[UUID] | None, why: str | None = None) -> list[Fact]:
+        """Prompts that others of their session overtook, or that nobody watched, have lost their moment."""
+        reason = why or "the next prompt came before its files could be captured"
+        return [
+            self._refuse(UUID(one.stream), one.entry, reason)
+            for one in checkpoints.uncaptured(self._views.connection)
+            if streams is None or UUID(one.stream) in streams
+        ]
+
+    def _refuse(self, stream: UUID, entry: str | None, why: str) -> Fact:
+        fact = CaptureRefused(
+            originator_id=stream,
+            originator_version=self._log.version(stream) + 1,
+            at=self._now(),
+            entry=entry or "",
+            why=why,
+        )
+        self._log.append([fact])
+        self._views.catch_up()
+        return fact
+
+
+def asked(facts: Iterable[Fact]) -> list[Ask]:
+    """What a run of facts asks for, in order."""
+    asks: list[Ask] = []
+    for fact in facts:
+        if isinstance(fact, events.SessionStarted) and fact.live:
+            asks.append(Ask(fact.originator_id, "start", None, None, False, fact.at))
+        elif isinstance(fact, events.PromptGiven) and not fact.copied:
+            asks.append(
+                Ask(fact.originator_id, "prompt", fact.entry, fact.reference_at, fact.late, fact.reference_at)
+            )
+        elif isinstance(fact, events.RunSettled):
+            asks.append(Ask(fact.originator_id, "settled", fact.run, None, False, fact.at))
+    return asks
+
+
+def newest_asks(asks: Sequence[Ask]) -> list[Ask]:
+    """One ask per session is enough: the last prompt, else the last settled run, else the start.
+
+    A run that settles before the prompt that follows it in the same batch has that prompt's capture as
+    its state after; a prompt overtaken by another one can no longer be answered.
+    """
+    newest: dict[UUID, Ask] = {}
+    for ask in asks:
+        standing = newest.get(ask.stream)
+        if standing is None or ask.moment == "prompt" or standing.moment != "prompt":
+            newest[ask.stream] = ask
+    return list(newest.values())
+
+
+def known_tree(views: Views, tree: str) -> WorkTree:
+    """A work tree that the log knows, by its stream's hex id."""
+    row = views.connection.execute("SELECT * FROM trees WHERE tree = ?", (tree,)).fetchone()
+    return WorkTree(
+        path=row["path"], device=row["device"], inode=row["inode"], kind=row["kind"], why=row["why"]
+    )
+
+
+def last_commit(views: Views, tree: UUID) -> str | None:
+    """The commit of the newest capture of a work tree; the views are caught up and its lock is held."""
+    row = views.connection.execute(
+        "SELECT commit_id FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1", (tree.hex,)
+    ).fetchone()
+    return row["commit_id"] if row else None
+
+
+def earlier_contents(views: Views, log: EventLog, stream: str) -> dict[bytes, bytes]:
+    """What the log says stood in named files before the session's last run touched them, by path."""
+    rows = views.connection.execute(
+        "SELECT files FROM calls WHERE stream = ? AND run ="
+        " (SELECT run FROM runs WHERE stream = ? ORDER BY position DESC LIMIT 1) ORDER BY position DESC",
+        (stream, stream),
+    )
+    bodies = {
+        file.path: file.before_body.digest
+        for row in rows
+        for file in msgspec.msgpack.decode(row["files"], type=tuple[events.NamedFile, ...])
+        if file.before_body is not None
+    }
+    contents: dict[bytes, bytes] = {}
+    for path, digest in bodies.items():
+        with contextlib.suppress(NotFound):
+            contents[path] = log.body(digest)
+    return contents

@@ -1,0 +1,319 @@
+"""What happened to the files of each work tree: captures and their deltas, runs, tool windows.
+
+The rows that `recorder.history` names; whose a change is, is decided from them when asked
+(`recorder.attribution`), because a tool's lines may reach the log after the change they explain.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from uuid import UUID
+
+import msgspec
+
+from projections.views import Projection
+from recorder import events
+from recorder.events import Fact, NamedFile
+from recorder.history import Run, Transition, Window
+from recorder.states import GitPosition, PathNote, PathState
+
+SCHEMA = """
+CREATE TABLE trees (
+    tree TEXT PRIMARY KEY, path BLOB, device INTEGER, inode INTEGER, kind TEXT, why TEXT
+) WITHOUT ROWID;
+CREATE INDEX trees_by_path ON trees (path);
+CREATE TABLE session_trees (stream TEXT, tree TEXT, position INTEGER, PRIMARY KEY (stream)) WITHOUT ROWID;
+CREATE TABLE captures (
+    capture TEXT PRIMARY KEY, tree TEXT, position INTEGER, moment TEXT, source TEXT, stream TEXT, entry TEXT,
+    operation TEXT, began_at INTEGER, ended_at INTEGER, commit_id TEXT, unknown BLOB, skipped INTEGER,
+    files INTEGER, git BLOB, late INTEGER, previous_ended_at INTEGER
+) WITHOUT ROWID;
+CREATE INDEX captures_by_tree ON captures (tree, position);
+CREATE TABLE transitions (
+    id TEXT PRIMARY KEY, tree TEXT, position INTEGER, ordinal INTEGER, path BLOB, before BLOB, after BLOB,
+    changed_at INTEGER, by_git INTEGER, since INTEGER, until INTEGER, operation TEXT
+) WITHOUT ROWID;
+CREATE INDEX transitions_by_tree ON transitions (tree, position, ordinal);
+CREATE TABLE runs (
+    stream TEXT, run TEXT, position INTEGER, began_at INTEGER, ended_at INTEGER, last_sign_at INTEGER, outcome TEXT,
+    PRIMARY KEY (stream, run)
+) WITHOUT ROWID;
+CREATE TABLE calls (
+    stream TEXT, call TEXT, run TEXT, step TEXT, tool TEXT, writes TEXT, began_at INTEGER, ended_at INTEGER,
+    background INTEGER, failed INTEGER, files BLOB, position INTEGER,
+    PRIMARY KEY (stream, call)
+) WITHOUT ROWID;
+CREATE TABLE named_paths (stream TEXT, path BLOB, PRIMARY KEY (stream, path)) WITHOUT ROWID
+"""
+
+_encode = msgspec.msgpack.encode
+_state = msgspec.msgpack.Decoder(PathState).decode
+_files = msgspec.msgpack.Decoder(tuple[NamedFile, ...]).decode
+_notes = msgspec.msgpack.Decoder(tuple[PathNote, ...]).decode
+_git = msgspec.msgpack.Decoder(GitPosition | None).decode
+
+
+def _tree_opened(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.TreeOpened)
+    connection.execute(
+        "INSERT OR IGNORE INTO trees VALUES (?,?,?,?,?,?)",
+        (fact.originator_id.hex, fact.path, fact.device, fact.inode, fact.kind, fact.why),
+    )
+
+
+def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
+    assert isinstance(fact, events.Captured)
+    tree = fact.originator_id.hex
+    previous = connection.execute(
+        "SELECT ended_at FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1", (tree,)
+    ).fetchone()
+    since = previous["ended_at"] if previous else 0
+    connection.execute(
+        "INSERT INTO captures VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            fact.capture,
+            tree,
+            position,
+            fact.moment,
+            fact.source,
+            fact.session.hex if fact.session else None,
+            fact.entry,
+            fact.operation,
+            fact.began_at,
+            fact.at,
+            fact.commit,
+            _encode(fact.unknown),
+            fact.skipped,
+            fact.files,
+            _encode(fact.git),
+            fact.late,
+            since,
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO transitions VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            (
+                f"{fact.capture}:{ordinal}",
+                tree,
+                position,
+                ordinal,
+                change.path,
+                _encode(change.before),
+                _encode(change.after),
+                change.changed_at,
+                change.by_git,
+                since,
+                fact.began_at,
+                fact.operation,
+            )
+            for ordinal, change in enumerate(fact.delta)
+        ),
+    )
+    _bind(connection, position, fact.session, tree)
+
+
+def _capture_failed(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
+    assert isinstance(fact, events.CaptureFailed)
+    _bind(connection, position, fact.session, fact.originator_id.hex)
+
+
+def _bind(connection: sqlite3.Connection, position: int, session: UUID | None, tree: str) -> None:
+    """A session's work tree is that of its first capture."""
+    if session is not None:
+        connection.execute(
+            "INSERT OR IGNORE INTO session_trees VALUES (?,?,?)", (session.hex, tree, position)
+        )
+
+
+def _run_started(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
+    assert isinstance(fact, events.RunStarted)
+    stream = fact.originator_id.hex
+    prompt = connection.execute(
+        "SELECT reference_at FROM prompts WHERE stream = ? AND entry = ?", (stream, fact.run)
+    ).fetchone()
+    began_at = prompt["reference_at"] if prompt else fact.at
+    connection.execute(
+        "INSERT OR IGNORE INTO runs VALUES (?,?,?,?,NULL,?,NULL)",
+        (stream, fact.run, position, began_at, max(began_at, fact.at)),
+    )
+
+
+def _run_settled(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.RunSettled)
+    connection.execute(
+        "UPDATE runs SET ended_at = ?, outcome = ?, last_sign_at = MAX(last_sign_at, ?) WHERE stream = ? AND run = ?",
+        (fact.at, fact.outcome, fact.at, fact.originator_id.hex, fact.run),
+    )
+
+
+def _step_started(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.StepStarted)
+    _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
+    connection.execute(
+        "UPDATE runs SET ended_at = NULL, outcome = NULL WHERE stream = ? AND run = ? AND ended_at < ?",
+        (fact.originator_id.hex, fact.run, fact.at),
+    )
+
+
+def _step_ended(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.StepEnded)
+    _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
+
+
+def _sign_of_life(connection: sqlite3.Connection, stream: UUID, run: str, at: int) -> None:
+    connection.execute(
+        "UPDATE runs SET last_sign_at = MAX(last_sign_at, ?) WHERE stream = ? AND run = ?", (at, stream.hex, run)
+    )
+
+
+def _tool_called(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
+    assert isinstance(fact, events.ToolCalled)
+    stream = fact.originator_id.hex
+    connection.execute(
+        "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,NULL,?,NULL,?,?)",
+        (
+            stream,
+            fact.call,
+            fact.run,
+            fact.step,
+            fact.tool,
+            fact.writes,
+            fact.at,
+            fact.background,
+            _encode(fact.files),
+            position,
+        ),
+    )
+    _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
+    if fact.writes != "none":
+        _name_paths(connection, stream, fact.files)
+
+
+def _tool_returned(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.ToolReturned)
+    stream = fact.originator_id.hex
+    row = connection.execute(
+        "SELECT files, background, writes FROM calls WHERE stream = ? AND call = ?", (stream, fact.call)
+    ).fetchone()
+    if row is None:
+        return
+    files = _files(row["files"]) + fact.files
+    connection.execute(
+        "UPDATE calls SET ended_at = ?, failed = ?, files = ? WHERE stream = ? AND call = ?",
+        (None if row["background"] else fact.at, fact.failed, _encode(files), stream, fact.call),
+    )
+    _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
+    if row["writes"] != "none":
+        _name_paths(connection, stream, fact.files)
+
+
+def _name_paths(connection: sqlite3.Connection, stream: str, files: tuple[NamedFile, ...]) -> None:
+    connection.executemany(
+        "INSERT OR IGNORE INTO named_paths VALUES (?,?)", ((stream, file.path) for file in files)
+    )
+
+
+PROJECTION = Projection(
+    "changes",
+    SCHEMA,
+    {
+        events.TreeOpened: _tree_opened,
+        events.Captured: _captured,
+        events.CaptureFailed: _capture_failed,
+        events.RunStarted: _run_started,
+        events.RunSettled: _run_settled,
+        events.StepStarted: _step_started,
+        events.StepEnded: _step_ended,
+        events.ToolCalled: _tool_called,
+        events.ToolReturned: _tool_returned,
+    },
+)
+
+
+def transitions_of(connection: sqlite3.Connection, tree: str) -> tuple[Transition, ...]:
+    """Every transition of a work tree, in log order."""
+    rows = connection.execute("SELECT * FROM transitions WHERE tree = ? ORDER BY position, ordinal", (tree,))
+    return tuple(
+        Transition(
+            id=row["id"],
+            position=row["position"],
+            path=row["path"],
+            before=_state(row["before"]),
+            after=_state(row["after"]),
+            changed_at=row["changed_at"],
+            by_git=bool(row["by_git"]),
+            since=row["since"],
+            until=row["until"],
+            operation=row["operation"],
+        )
+        for row in rows
+    )
+
+
+def runs_of(connection: sqlite3.Connection, tree: str) -> tuple[Run, ...]:
+    """The runs of every session of a work tree, by their start."""
+    rows = connection.execute(
+        "SELECT runs.* FROM runs JOIN session_trees USING (stream) WHERE tree = ? ORDER BY runs.position", (tree,)
+    )
+    return tuple(
+        Run(
+            session=row["stream"],
+            run=row["run"],
+            position=row["position"],
+            began_at=row["began_at"],
+            ended_at=row["ended_at"],
+            last_sign_at=row["last_sign_at"],
+        )
+        for row in rows
+    )
+
+
+def windows_of(connection: sqlite3.Connection, tree: str) -> tuple[Window, ...]:
+    """The windows of every writing tool call in a work tree's sessions."""
+    rows = connection.execute(
+        "SELECT calls.* FROM calls JOIN session_trees USING (stream)"
+        " WHERE tree = ? AND writes != 'none' ORDER BY calls.position",
+        (tree,),
+    )
+    return tuple(
+        Window(
+            session=row["stream"],
+            run=row["run"],
+            call=row["call"],
+            tool=row["tool"],
+            writes=row["writes"],
+            began_at=row["began_at"],
+            ended_at=row["ended_at"],
+            background=bool(row["background"]),
+            files=_files(row["files"]),
+        )
+        for row in rows
+    )
+
+
+def git_positions(connection: sqlite3.Connection, tree: str) -> dict[str, GitPosition]:
+    """Where the project's repository stood, by capture id, where that is known."""
+    rows = connection.execute("SELECT capture, git FROM captures WHERE tree = ?", (tree,))
+    positions = {row["capture"]: _git(row["git"]) for row in rows}
+    return {capture: position for capture, position in positions.items() if position is not None}
+
+
+def named_paths(connection: sqlite3.Connection, tree: str) -> list[bytes]:
+    """The absolute paths that writing tools named in the sessions of a work tree."""
+    rows = connection.execute(
+        "SELECT DISTINCT path FROM named_paths JOIN session_trees USING (stream) WHERE tree = ?", (tree,)
+    )
+    return [row["path"] for row in rows]
+
+
+def unknown_paths(connection: sqlite3.Connection, capture: str) -> tuple[PathNote, ...]:
+    """What a capture should have read and did not."""
+    row = connection.execute("SELECT unknown FROM captures WHERE capture = ?", (capture,)).fetchone()
+    return _notes(row["unknown"]) if row else ()
+
+
+def tree_of(connection: sqlite3.Connection, stream: str) -> str | None:
+    """The work tree that a session is bound to, by its first capture."""
+    row = connection.execute("SELECT tree FROM session_trees WHERE stream = ?", (stream,)).fetchone()
+    return row["tree"] if row else None

@@ -1,0 +1,229 @@
+"""One record per prompt: its number, its captures before and after the run, its state and its names.
+
+A checkpoint is bound to its prompt's entry; the first capture that succeeds for it is its own for
+ever. A fork's inherited prompts have the captures of the session that they come from.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from projections.views import Projection
+from recorder import events
+from recorder.events import Fact
+
+SCHEMA = """
+CREATE TABLE checkpoints (
+    id TEXT PRIMARY KEY, stream TEXT, entry TEXT, number INTEGER, state TEXT, why TEXT, tree TEXT, capture TEXT,
+    commit_id TEXT, capture_position INTEGER, source TEXT, late INTEGER, after_capture TEXT, after_commit TEXT,
+    pinned INTEGER, label TEXT, retired TEXT, given_at INTEGER
+) WITHOUT ROWID;
+CREATE INDEX checkpoints_by_entry ON checkpoints (stream, entry);
+CREATE INDEX checkpoints_by_tree ON checkpoints (tree);
+CREATE INDEX checkpoints_by_label ON checkpoints (label) WHERE label IS NOT NULL
+"""
+
+
+class Checkpoint(NamedTuple):
+    """`state`: `capturing`, `complete`, `partial`, `lost`, `retired`. `capture_position` is where in the
+    log the files' state from before the prompt stands."""
+
+    id: str
+    stream: str
+    entry: str
+    number: int
+    state: str
+    why: str | None
+    tree: str | None
+    capture: str | None
+    commit: str | None
+    capture_position: int | None
+    source: str
+    late: bool
+    after_capture: str | None
+    after_commit: str | None
+    pinned: bool
+    label: str | None
+    retired: str | None
+    given_at: int
+
+    @property
+    def restorable(self) -> bool:
+        return self.state in ("complete", "partial")
+
+
+def _prompt_given(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.PromptGiven)
+    stream = fact.originator_id.hex
+    number = connection.execute(
+        "SELECT number FROM prompts WHERE stream = ? AND entry = ?", (stream, fact.entry)
+    ).fetchone()["number"]
+    identifier = events.checkpoint_id(fact.originator_id, fact.entry)
+    connection.execute(
+        "INSERT OR IGNORE INTO checkpoints VALUES (?,?,?,?,'capturing',NULL,NULL,NULL,NULL,NULL,'log',0,"
+        "NULL,NULL,0,NULL,NULL,?)",
+        (identifier, stream, fact.entry, number, fact.at),
+    )
+    if fact.copied:
+        _inherit(connection, identifier, stream, fact.entry)
+
+
+def _inherit(connection: sqlite3.Connection, identifier: str, stream: str, entry: str) -> None:
+    origin = connection.execute(
+        "SELECT c.* FROM checkpoints c JOIN sessions parent ON parent.stream = c.stream"
+        " JOIN sessions child ON child.parent_session = parent.session AND child.agent = parent.agent"
+        " WHERE child.stream = ? AND c.entry = ?",
+        (stream, entry),
+    ).fetchone()
+    if origin is None:
+        connection.execute(
+            "UPDATE checkpoints SET state = 'lost', why = 'inherited from a session that was not recorded'"
+            " WHERE id = ?",
+            (identifier,),
+        )
+        return
+    connection.execute(
+        "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?, capture_position = ?,"
+        " source = ?, late = ?, after_capture = ?, after_commit = ? WHERE id = ?",
+        (
+            origin["state"],
+            origin["why"],
+            origin["tree"],
+            origin["capture"],
+            origin["commit_id"],
+            origin["capture_position"],
+            origin["source"],
+            origin["late"],
+            origin["after_capture"],
+            origin["after_commit"],
+            identifier,
+        ),
+    )
+
+
+def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
+    assert isinstance(fact, events.Captured)
+    if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
+        state = "partial" if fact.unknown else "complete"
+        connection.execute(
+            "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?, capture_position = ?,"
+            " source = ?, late = ? WHERE id = ? AND capture IS NULL AND retired IS NULL",
+            (
+                state,
+                _unknown_sentence(fact),
+                fact.originator_id.hex,
+                fact.capture,
+                fact.commit,
+                position,
+                fact.source,
+                fact.late,
+                events.checkpoint_id(fact.session, fact.entry),
+            ),
+        )
+    if fact.moment == "settled" and fact.session is not None and fact.entry is not None:
+        connection.execute(
+            "UPDATE checkpoints SET after_capture = ?, after_commit = ? WHERE id = ?",
+            (fact.capture, fact.commit, events.checkpoint_id(fact.session, fact.entry)),
+        )
+
+
+def _unknown_sentence(fact: events.Captured) -> str | None:
+    if not fact.unknown:
+        return None
+    first = fact.unknown[0]
+    name = first.path.decode(errors="replace")
+    more = f" and {len(fact.unknown) - 1} more" if len(fact.unknown) > 1 else ""
+    return f"not known: {name}{more} ({first.why})"
+
+
+def _capture_failed(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.CaptureFailed)
+    if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
+        identifier = events.checkpoint_id(fact.session, fact.entry)
+        connection.execute(
+            "UPDATE checkpoints SET state = 'lost', why = ?, tree = ? WHERE id = ? AND capture IS NULL",
+            (fact.why, fact.originator_id.hex, identifier),
+        )
+
+
+def _capture_refused(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.CaptureRefused)
+    connection.execute(
+        "UPDATE checkpoints SET state = 'lost', why = ? WHERE id = ? AND capture IS NULL",
+        (fact.why, events.checkpoint_id(fact.originator_id, fact.entry)),
+    )
+
+
+def _pinned(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.CheckpointPinned)
+    connection.execute("UPDATE checkpoints SET pinned = ? WHERE id = ?", (fact.pinned, fact.checkpoint))
+
+
+def _labelled(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.CheckpointLabelled)
+    connection.execute("UPDATE checkpoints SET label = ? WHERE id = ?", (fact.label, fact.checkpoint))
+
+
+def _retired(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.CheckpointRetired)
+    connection.execute(
+        "UPDATE checkpoints SET state = 'retired', retired = ?, why = ? WHERE id = ?",
+        (fact.reason, f"retired: {fact.reason}", fact.checkpoint),
+    )
+
+
+PROJECTION = Projection(
+    "checkpoints",
+    SCHEMA,
+    {
+        events.PromptGiven: _prompt_given,
+        events.Captured: _captured,
+        events.CaptureFailed: _capture_failed,
+        events.CaptureRefused: _capture_refused,
+        events.CheckpointPinned: _pinned,
+        events.CheckpointLabelled: _labelled,
+        events.CheckpointRetired: _retired,
+    },
+)
+
+
+def checkpoints_of(connection: sqlite3.Connection, stream: str) -> list[Checkpoint]:
+    """All checkpoints of a session, by number."""
+    rows = connection.execute("SELECT * FROM checkpoints WHERE stream = ? ORDER BY number", (stream,))
+    return [_checkpoint(row) for row in rows]
+
+
+def checkpoint(connection: sqlite3.Connection, identifier: str) -> Checkpoint | None:
+    row = connection.execute("SELECT * FROM checkpoints WHERE id = ?", (identifier,)).fetchone()
+    return _checkpoint(row) if row else None
+
+
+def checkpoint_of_entry(connection: sqlite3.Connection, stream: str, entry: str) -> Checkpoint | None:
+    row = connection.execute(
+        "SELECT * FROM checkpoints WHERE stream = ? AND entry = ?", (stream, entry)
+    ).fetchone()
+    return _checkpoint(row) if row else None
+
+
+def uncaptured(connection: sqlite3.Connection) -> list[Checkpoint]:
+    """Checkpoints that nobody has answered for yet."""
+    rows = connection.execute("SELECT * FROM checkpoints WHERE state = 'capturing' ORDER BY given_at")
+    return [_checkpoint(row) for row in rows]
+
+
+def live_commits(connection: sqlite3.Connection, tree: str) -> set[str]:
+    """The captures of a work tree that something still needs: checkpoints that are not retired, before
+    and after; and every capture that no checkpoint owns (starts, safeties, rewinds) is asked for by
+    `recorder.retention` on its own."""
+    rows = connection.execute(
+        "SELECT commit_id, after_commit FROM checkpoints WHERE tree = ? AND retired IS NULL", (tree,)
+    )
+    return {commit for row in rows for commit in row if commit}
+
+
+def _checkpoint(row: sqlite3.Row) -> Checkpoint:
+    values = [row[key] for key in row.keys()]  # noqa: SIM118 (a Row iterates over values)
+    fields = dict(zip(Checkpoint._fields, values, strict=True))
+    fields["late"], fields["pinned"] = bool(fields["late"]), bool(fields["pinned"])
+    return Checkpoint(**fields)

@@ -1,0 +1,167 @@
+"""The documents of the looking commands (CLI.md), as plain values: what they show, not how."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+from projections import changes, conversation
+from projections.checkpoints import Checkpoint, checkpoints_of
+from projections.conversation import PromptRow
+from projections.history import adopt, inherited_runs, tree_history
+from recorder.attribution import attribute
+from recorder.history import Change
+from recorder.states import PathState
+
+Contains = Callable[[str, str], bool]
+"""Whether the blob with an id holds the text with a body's digest."""
+
+
+def iso(ns: int) -> str:
+    """A moment in ns as ISO 8601 UTC with ms."""
+    moment = datetime.fromtimestamp(ns / 10**9, timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def session_document(
+    connection: sqlite3.Connection, row: sqlite3.Row | Any, running: bool
+) -> dict[str, object]:
+    """One item of `sessions`."""
+    stream = row.stream
+    counts = connection.execute("SELECT COUNT(*) FROM checkpoints WHERE stream = ?", (stream,)).fetchone()
+    return {
+        "id": row.session,
+        "agent": row.agent,
+        "agent_version": row.agent_version,
+        "cwd": row.cwd,
+        "work_tree": row.tree_path,
+        "name": row.name,
+        "started_at": row.started_time or iso(row.started_at),
+        "last_activity": row.last_time or iso(row.last_at),
+        "first_prompt": row.first_prompt,
+        "checkpoints": counts[0],
+        "branches": len(conversation.branch_leaves(connection, stream)),
+        "parent_session": row.parent_session,
+        "running": running,
+    }
+
+
+def changes_by_run(
+    connection: sqlite3.Connection, stream: str, contains: Contains
+) -> dict[str | None, list[Change]]:
+    """The attributed changes of a session's work tree, by the run of this session that they fall in.
+
+    Changes of others that no run of the session saw are left out; inherited runs count as its own.
+    """
+    tree = changes.tree_of(connection, stream)
+    inherited = inherited_runs(connection, stream)
+    if tree is None:
+        return {}
+    found = adopt(attribute(tree_history(connection, tree), contains), stream, inherited)
+    by_run: dict[str | None, list[Change]] = {}
+    for change in found:
+        if change.session == stream and change.run is not None:
+            by_run.setdefault(change.run, []).append(change)
+    return by_run
+
+
+def net_changes(found: Iterable[Change]) -> dict[bytes, tuple[PathState, PathState]]:
+    """Per path the state before the first and after the last of some changes, where they differ."""
+    net: dict[bytes, tuple[PathState, PathState]] = {}
+    for change in found:
+        before = net[change.path][0] if change.path in net else change.before
+        net[change.path] = (before, change.after)
+    return {path: (before, after) for path, (before, after) in net.items() if before != after}
+
+
+def change_word(before: PathState, after: PathState) -> str:
+    """`added`, `deleted`, `modified`, `mode` or `type`."""
+    if not before.present:
+        return "added"
+    if not after.present:
+        return "deleted"
+    if before.kind != after.kind:
+        return "type"
+    return "modified" if before.oid != after.oid else "mode"
+
+
+def change_counts(found: Iterable[Change]) -> dict[str, int]:
+    """`changes` of a checkpoint: files and links that the run added, modified and deleted."""
+    counts = {"added": 0, "modified": 0, "deleted": 0}
+    for before, after in net_changes(found).values():
+        if "dir" in (before.kind, after.kind) and {before.kind, after.kind} <= {"dir", "absent"}:
+            continue
+        word = change_word(before, after)
+        counts[word if word in counts else "modified"] += 1
+    return counts
+
+
+def checkpoint_document(
+    one: Checkpoint, prompt: PromptRow, session: str, active: bool, parent: str | None, found: list[Change]
+) -> dict[str, object]:
+    """One item of `checkpoints`."""
+    return {
+        "number": one.number,
+        "id": one.id,
+        "session": session,
+        "entry_id": one.entry,
+        "parent": parent,
+        "prompt": prompt.excerpt,
+        "created_at": prompt.time or iso(prompt.at),
+        "on_active_branch": active,
+        "state": one.state,
+        "source": one.source,
+        "changes": change_counts(found),
+        "label": one.label,
+        "pinned": one.pinned,
+        "restorable": one.restorable,
+        "why_not": one.why,
+    }
+
+
+def checkpoint_documents(
+    connection: sqlite3.Connection, stream: str, session: str, contains: Contains, *, all_branches: bool
+) -> list[dict[str, object]]:
+    """`checkpoints`: newest first."""
+    prompts = {prompt.entry: prompt for prompt in conversation.prompts_of(connection, stream)}
+    active = {prompt.entry for prompt in conversation.active_prompts(connection, stream)}
+    by_run = changes_by_run(connection, stream, contains)
+    ids = {one.entry: one.id for one in checkpoints_of(connection, stream)}
+    return [
+        checkpoint_document(
+            one,
+            prompts[one.entry],
+            session,
+            one.entry in active,
+            ids.get(prompts[one.entry].parent_prompt or ""),
+            by_run.get(one.entry, []),
+        )
+        for one in reversed(checkpoints_of(connection, stream))
+        if all_branches or one.entry in active
+    ]
+
+
+def tree_document(connection: sqlite3.Connection, stream: str, session: str) -> dict[str, object]:
+    """`tree`: the entries of the conversation in log order."""
+    leaf = conversation.leaf_of(connection, stream)
+    active = set(conversation.path_to_root(connection, stream, leaf))
+    numbers = {one.entry: one.number for one in checkpoints_of(connection, stream)}
+    rows = connection.execute("SELECT * FROM entries WHERE stream = ? AND in_tree ORDER BY position", (stream,))
+    return {
+        "session": session,
+        "leaf": leaf,
+        "entries": [
+            {
+                "id": row["entry"],
+                "parent": row["parent"],
+                "kind": row["kind"],
+                "time": row["time"],
+                "summary": row["excerpt"],
+                "checkpoint": numbers.get(row["entry"]),
+                "on_active_branch": row["entry"] in active,
+            }
+            for row in rows
+        ],
+    }
