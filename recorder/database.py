@@ -45,9 +45,11 @@ def meaning(error: BaseException) -> str:
     """Why a database did not do what it was asked, as the end of a sentence."""
     cause = _sqlite_error(error)
     if cause is None:
-        return str(error)
+        return str(error) or type(error).__name__
     name: str = getattr(cause, "sqlite_errorname", "")
     known = next((text for prefix, text in _MEANINGS.items() if name.startswith(prefix)), None)
+    if str(cause).startswith("no such"):
+        return f"it is another database ({cause})"
     return known or str(cause)
 
 

@@ -184,6 +184,7 @@ def _fill(folder: Path) -> None:
         _write_private(folder / "secret", secrets.token_bytes(SECRET_SIZE))
     _write_private(folder / ".gitignore", b"*\n")
     _write_private(folder / "version", f"{LAYOUT}\n".encode())
+    sync_folder(folder)
 
 
 def _write_private(path: Path, content: bytes) -> None:
@@ -194,3 +195,12 @@ def _write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in it durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -46,7 +46,7 @@ from recorder.chain import PAGE, Broken, Head, Walk, insert_facts, select_head, 
 from recorder.database import LOCK_TIMEOUT, address, meaning
 from recorder.errors import Conflict, IntegrityFailure, LogFailure
 from recorder.events import Body, Fact
-from recorder.home import Home
+from recorder.home import Home, sync_folder
 from recorder.mapper import Upcasts, decode, encode
 from recorder.reached import Reached
 
@@ -166,6 +166,14 @@ class _Recorder(SQLiteProcessRecorder):
             raise Conflict(f"byte {reached.offset} of {path} is recorded already", code="position") from error
         log_files.put_file(c.sqlite_cursor, reached)
 
+    def convert_originator_id(self, originator_id: str) -> UUID:
+        try:
+            return UUID(originator_id)
+        except ValueError as error:
+            raise IntegrityFailure(
+                f"the event log holds a stream {originator_id!r}, which is none"
+            ) from error
+
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> _Feed:
         feed = _Feed(self, gt=gt, topics=topics)
         self.feeds.add(feed)
@@ -188,8 +196,9 @@ class _Feed(ListenNotifySubscription[_Recorder]):
         super().stop()
         self._stopping.set()
 
-    def __exit__(self, *error: object, **more: Any) -> None:
-        super().__exit__(*error, **more)
+    def end(self) -> None:
+        self.stop()
+        self._pull_thread.join()
         self._watch_thread.join()
 
     def _watch(self) -> None:
@@ -283,10 +292,8 @@ def _create(home: Home) -> None:
         if home.log.exists():
             return
         if home.log.with_name("log.db-wal").exists():
-            raise LogFailure(
-                f"{home.log} is gone while its write-ahead log is there: restore both or neither"
-            )
-        for suffix in ("", "-wal", "-shm"):
+            raise LogFailure(f"{home.log} is gone but its write-ahead log is there: restore both or neither")
+        for suffix in ("", "-journal", "-wal", "-shm"):
             fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
         os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with _Application(fresh, {}, create=False) as application:
@@ -295,6 +302,7 @@ def _create(home: Home) -> None:
                 cursor.execute("PRAGMA journal_mode=WAL")
             recorder.create_table()
         fresh.rename(home.log)
+        sync_folder(home.folder)
 
 
 @contextlib.contextmanager
@@ -303,8 +311,8 @@ def _failures(path: Path) -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise Conflict(f"another writer appended first: {error}") from error
-    except (EventSourcingError, sqlite3.Error) as error:
-        raise LogFailure(f"the event log {path} failed: {meaning(error)}") from error
+    except (EventSourcingError, sqlite3.Error, OSError) as error:
+        raise LogFailure(f"the event log {path} cannot be used: {meaning(error)}") from error
 
 
 class EventLog:
@@ -323,7 +331,7 @@ class EventLog:
     def close(self) -> None:
         """Ends its subscriptions too."""
         for feed in tuple(self._recorder.feeds):
-            feed.stop()
+            feed.end()
         self._application.close()
 
     def __enter__(self) -> Self:
@@ -437,12 +445,12 @@ class Subscription:
         self._feed: _Feed | None = None
 
     def __enter__(self) -> Self:
-        self._feed = self._log._recorder.subscribe(self._after).__enter__()
+        self._feed = self._log._recorder.subscribe(self._after)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._feed is not None:
-            self._feed.__exit__(*error)
+            self._feed.end()
 
     def __iter__(self) -> Iterator[Stored]:
         return self
