@@ -51,7 +51,7 @@ class Console:
         """Columns that a table or a line may take; UNLIMITED where stdout is no terminal."""
         return self.out.width
 
-    def print(self, what: RenderableType = "") -> None:
+    def show(self, what: RenderableType) -> None:
         """Text or a rich renderable, on stdout."""
         self.out.print(what)
 
