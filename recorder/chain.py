@@ -49,6 +49,11 @@ _VERSION = "SELECT coalesce(max(originator_version), 0) FROM stored_events WHERE
 
 _INSERT = "INSERT INTO stored_events VALUES (?,?,?,?,?,?)"
 
+_PAGE = """
+SELECT rowid, originator_id, originator_version, topic, state FROM stored_events
+WHERE rowid > ? AND rowid <= coalesce(?, rowid) ORDER BY rowid LIMIT ?
+"""
+
 _AS_THEY_LIE = """
 SELECT rowid, CAST(originator_id AS BLOB), originator_version, CAST(topic AS BLOB), state, digest,
     typeof(originator_id) || ' ' || typeof(originator_version) || ' ' || typeof(topic)
@@ -120,6 +125,13 @@ def _moved(stream: str, version: int, expected: int) -> Conflict:
         version=version,
         expected=expected,
     )
+
+
+def select_page(
+    cursor: sqlite3.Cursor, after: int, upto: int | None, limit: int
+) -> list[tuple[int, str, int, str, bytes]]:
+    """Position, stream, version, topic and state of the rows behind position `after`, up to `upto`."""
+    return cursor.execute(_PAGE, (after, upto, limit)).fetchall()
 
 
 def select_version(cursor: sqlite3.Cursor, stream: str) -> int:

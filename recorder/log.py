@@ -42,7 +42,7 @@ from eventsourcing.utils import Environment, EnvType
 from recorder import bodies as body_store
 from recorder import chain
 from recorder import reached as log_files
-from recorder.chain import PAGE, Broken, Head, Walk, insert_facts, select_head, select_version
+from recorder.chain import PAGE, Broken, Head, Walk, insert_facts, select_head, select_page, select_version
 from recorder.database import LOCK_TIMEOUT, address, meaning
 from recorder.errors import Conflict, IntegrityFailure, LogFailure
 from recorder.events import Body, Fact
@@ -224,17 +224,11 @@ class _Mapper(Mapper[UUID]):
         return StoredEvent(domain_event.originator_id, domain_event.originator_version, topic, state)
 
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
-        stream, version = cast(UUID, stored_event.originator_id), stored_event.originator_version
-        try:
-            return decode(
-                stored_event.topic, stored_event.state, stream=stream, version=version, upcasts=self._upcasts
-            )
-        except msgspec.DecodeError as error:
-            raise IntegrityFailure(
-                f"fact {version} of stream {stream.hex} is not a {stored_event.topic}: {error}",
-                stream=stream.hex,
-                version=version,
-            ) from error
+        stream = cast(UUID, stored_event.originator_id).hex
+        return self.fact(stream, stored_event.originator_version, stored_event.topic, stored_event.state)
+
+    def fact(self, stream: str, version: int, topic: str, state: bytes) -> Fact:
+        return decode(topic, state, stream=stream, version=version, upcasts=self._upcasts)
 
 
 class _Factory(SQLiteFactory):
@@ -363,9 +357,10 @@ class EventLog:
 
     def read(self, *, after: int = 0, upto: int | None = None, limit: int = PAGE) -> list[Stored]:
         """At most `limit` facts behind position `after`, up to and with `upto`, in log order."""
-        with _failures(self._path):
-            found = self._recorder.select_notifications(after, limit, upto, inclusive_of_start=False)
-        return [Stored(int(each.id), self._mapper.to_domain_event(each)) for each in found]
+        with self._reading() as cursor:
+            rows = select_page(cursor, after, upto, limit)
+        fact = self._mapper.fact
+        return [Stored(row[0], fact(row[1], row[2], row[3], row[4])) for row in rows]
 
     def stream(self, stream: UUID, *, after: int = 0) -> Iterator[Fact]:
         """A stream's facts behind version `after`, read in pages as they are asked for."""
@@ -433,6 +428,7 @@ class EventLog:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Cursor]:
         with _failures(self._path), self._recorder.datastore.transaction(commit=False) as cursor:
+            cursor.sqlite_cursor.row_factory = None
             yield cursor.sqlite_cursor
 
 

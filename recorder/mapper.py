@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from recorder.errors import IntegrityFailure
 from recorder.events import FACTS, Fact, Unread
 
 Upcast: TypeAlias = Callable[[list[Any]], tuple[str, list[Any]]]
@@ -46,24 +47,33 @@ def encode(fact: Fact) -> tuple[str, bytes]:
     return topic, _pack(fact)
 
 
-def decode(topic: str, state: bytes, *, stream: UUID, version: int, upcasts: Upcasts) -> Fact:
-    """The fact stored under `topic`. Raises msgspec.DecodeError where the bytes are not one of them."""
-    current = topic
-    fields: bytes = state
-    while current in upcasts:
-        current, values = upcasts[current](_unpack(list)(fields))
-        fields = _pack(values)
-    kind = _KINDS.get(current)
-    if kind is None:
-        return _unread(topic, state, stream, version)
-    fact: Fact = _unpack(kind)(fields)
+def decode(topic: str, state: bytes, *, stream: str, version: int, upcasts: Upcasts) -> Fact:
+    """The fact stored under `topic` as a version of `stream` (hex id). Raises IntegrityFailure where the
+    bytes are not one."""
+    try:
+        current, fields = _upcast(topic, state, upcasts) if topic in upcasts else (topic, state)
+        kind = _KINDS.get(current)
+        if kind is None:
+            return _unread(topic, state, stream, version)
+        fact: Fact = _unpack(kind)(fields)
+    except msgspec.DecodeError as error:
+        raise IntegrityFailure(
+            f"fact {version} of stream {stream} is not a {topic}: {error}", stream=stream, version=version
+        ) from error
     return fact
 
 
-def _unread(topic: str, state: bytes, stream: UUID, version: int) -> Unread:
+def _upcast(topic: str, state: bytes, upcasts: Upcasts) -> tuple[str, bytes]:
+    fields: list[Any] = _unpack(list)(state)
+    while topic in upcasts:
+        topic, fields = upcasts[topic](fields)
+    return topic, _pack(fields)
+
+
+def _unread(topic: str, state: bytes, stream: str, version: int) -> Unread:
     """Every schema begins with the fields of `Fact`, so a newer one still says when it happened."""
     try:
         at = _unpack(Fact)(state).at
     except msgspec.DecodeError:
         at = 0
-    return Unread(originator_id=stream, originator_version=version, at=at, topic=topic, state=state)
+    return Unread(originator_id=UUID(stream), originator_version=version, at=at, topic=topic, state=state)
