@@ -14,8 +14,9 @@ from recorder.states import GitPosition, PathState
 
 class Transition(msgspec.Struct, frozen=True):
     """One path of one capture's delta. `id` is `<capture>:<index>`, `position` the log position of the
-    capture, `since` and `until` the times (ns) at which the captures around it ended and began to
-    read; `operation` names the rewind whose own writes the capture was taken to record."""
+    capture. `since` and `until` (ns) are the bounds of the time it came about in: when the capture before
+    it began to read, and when this one ended. `operation` names the rewind whose own writes the capture
+    was taken to record."""
 
     id: str
     position: int
@@ -45,7 +46,8 @@ class Run(msgspec.Struct, frozen=True):
 
 class Window(msgspec.Struct, frozen=True):
     """The time in which one tool call of a run could write. `writes` is `named` or `any`; `ended_at` is
-    None while it has not returned."""
+    None while it has not returned. `files` is what call and result say together. A `failed` call may
+    have written, but says nothing of what stands there."""
 
     session: str
     run: str
@@ -56,6 +58,7 @@ class Window(msgspec.Struct, frozen=True):
     ended_at: int | None
     background: bool
     files: tuple[NamedFile, ...]
+    failed: bool = False
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -80,7 +83,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 class TreeHistory(msgspec.Struct, frozen=True):
     """All of the above of one work tree, each in log order. `git` is where the repository stood at a
-    capture, by capture id; `fragments` resolves the body digests that `NamedFile` refers to."""
+    capture, by capture id."""
 
     transitions: tuple[Transition, ...]
     runs: tuple[Run, ...]
@@ -93,7 +96,11 @@ class Change(msgspec.Struct, frozen=True):
     """A transition with its owner. `by`: `session` (`session` and `run` say which), `shared` (two
     sessions, or a session and somebody else, at once), `git`, `rewind`, `other`. `evidence`: `named`,
     `window`, `open` (a tool call that never returned: may be restored, never leads to a deletion),
-    `run` (the source gives no windows), `loose`, `between`, `git`, `operation`."""
+    `run` (the source gives no windows), `loose`, `between`, `git`, `operation`.
+
+    `runs` are pairs of session and run: the owner; all who share it; for `other` and `git`, those open
+    at the time. `unknown_from` is set where the path was out of sight in between: the position of the
+    first capture that did not know its state."""
 
     id: str
     position: int
@@ -105,3 +112,20 @@ class Change(msgspec.Struct, frozen=True):
     run: str | None
     evidence: str
     why: str
+    runs: tuple[tuple[str, str], ...] = ()
+    unknown_from: int | None = None
+
+    @property
+    def sessions(self) -> frozenset[str]:
+        return frozenset(session for session, _ in self.runs)
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """A file that a run wrote by name at `at` (ns) and whose state from before no capture knows.
+    `captured` is False where captures say nothing of the path at all."""
+
+    path: bytes
+    session: str
+    run: str
+    at: int
+    captured: bool
