@@ -6,7 +6,7 @@ removes what it took back and adds what it put on. The conversation's tree has n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from recorder.history import Change, Operation
 
@@ -24,12 +24,12 @@ def applied(
     session that may have made it. Operations of all sessions count, for any of them may take back
     another's rewind.
     """
-    own = {change.id for change in changes if takes_part(change, session) and _by(change.position, upto)}
+    own = {c.id: c.path for c in changes if takes_part(c, session) and _by(c.position, upto)}
     standing = set(own)
     for operation in sorted(operations, key=lambda operation: operation.position):
         if _by(operation.position, upto):
-            standing -= set(operation.takes_back)
-            standing |= own & set(operation.puts_on)
+            standing -= _moved(operation.takes_back, operation, own)
+            standing |= _moved(operation.puts_on, operation, own)
     return frozenset(standing)
 
 
@@ -40,3 +40,7 @@ def takes_part(change: Change, session: str | None) -> bool:
 
 def _by(position: int, upto: int | None) -> bool:
     return upto is None or position <= upto
+
+
+def _moved(ids: Iterable[str], operation: Operation, own: Mapping[str, bytes]) -> set[str]:
+    return {change for change in ids if change in own and own[change] not in operation.left}

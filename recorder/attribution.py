@@ -98,7 +98,7 @@ class _Rewinds:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._steps: dict[bytes, list[tuple[Operation, PathState, PathState]]] = defaultdict(list)
         for operation in sorted(operations, key=lambda operation: operation.position):
-            for step in operation.steps:
+            for step in (step for step in operation.steps if step.path not in operation.left):
                 self._steps[step.path].append((operation, step.before, step.after))
 
     def split(self, transition: Transition) -> tuple[list[Change], Transition]:
@@ -153,17 +153,16 @@ def _moment(change: Transition, folders: dict[tuple[str, bytes], int]) -> tuple[
         moved_at = folders.get((_capture(change), folder), 0)
         if moved_at >= change.since - SLACK:
             return moved_at, True
-    return 0, True
+    return change.changed_at, True
 
 
 def _naming(change: Transition, spans: Spans, moment: int, contains: Contains) -> list[Span]:
     """The calls that name the path and may have written its content by then, in order."""
     if change.before.kind == change.after.kind and change.before.oid == change.after.oid:
         return []
-    latest = min(moment or change.until, change.until)
     return [
         span
-        for span in spans.naming_path(change.path, change.since, latest)
+        for span in spans.naming_path(change.path, change.since, moment or change.until)
         if not span.failed and (span.strong or _says(span, change, contains) != "no")
     ]
 
@@ -203,7 +202,7 @@ def _found_otherwise(change: Transition, naming: list[Span], spans: Spans) -> bo
 
     Asked only where the log's contents are proved to be the disk's, byte for byte."""
     first = naming[0]
-    found = first.files[change.path][0].before
+    found = next((file.before for file in first.files[change.path] if file.before is not None), None)
     known: set[str | None] = {None, _token(change.before)}
     known.update(file.after for span in naming for file in span.files[change.path])
     earlier = spans.anywhere(change.since, first.began_at)

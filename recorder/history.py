@@ -62,7 +62,9 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """A rewind that was applied: `position` is of its plan in the log, `steps` what it did to files."""
+    """A rewind that was applied: `position` is of its plan in the log, `steps` what it did to files.
+    `left` names the paths of the plan that stayed as they were after all: neither their steps nor the
+    changes of them count."""
 
     operation: str
     position: int
@@ -79,6 +81,7 @@ class Operation(msgspec.Struct, frozen=True):
     leaf_before: str | None
     leaf_after: str | None
     applied_at: int
+    left: tuple[bytes, ...] = ()
 
 
 class TreeHistory(msgspec.Struct, frozen=True):

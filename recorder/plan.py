@@ -95,7 +95,7 @@ def plan_inverse(
     operation: Operation, changes: Sequence[Change], disk: Disk, *, options: Options = ALL
 ) -> Plan:
     """Each file step of an operation turned round; what it took back is put on, and the reverse."""
-    steps = [step for step in operation.steps if inside(step.path, options.paths)]
+    steps = [s for s in operation.steps if s.path not in operation.left and inside(s.path, options.paths)]
     remade = _remade_by_others(changes, operation.session)
     routes = [
         Route(step.path, (Turn(step.after, step.before, _remade(step.path, operation.position, remade)),))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import msgspec
 
 from recorder.events import FileStep
-from recorder.settling import ChildrenOf, StateOf, in_order, settle, topmost
 from recorder.history import Change
 from recorder.routes import Conflict, Kept, Outcome, Wanted, inside, overwritten
+from recorder.settling import ChildrenOf, StateOf, in_order, settle, topmost
 from recorder.states import GitPosition, PathNote
 
 
