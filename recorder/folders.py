@@ -1,119 +1,230 @@
-"""Folders in a plan: which may go, which must be made first, and the order that is safe to apply.
+"""Which log files below some folders appeared or changed; the folders need not exist yet.
 
-A folder goes only when it would be empty; a file gets the folders that it needs; nothing is written
-below what is no folder. Knows nothing of changes and owners.
+By inotify where there is one, one watch per folder, so that waiting costs nothing however many files
+there are. Elsewhere, and where the system has no watches left, by a slow scan. Files are not opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import errno
+import os
+import re
+import select
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import translate
+from pathlib import Path, PurePath
+from typing import Any
 
-from recorder.events import FileStep
-from recorder.routes import Conflict, Wanted
-from recorder.spans import parents
-from recorder.states import PathState
+from recorder.sources.base import Root
 
-StateOf = Callable[[bytes], PathState]
-ChildrenOf = Callable[[bytes], Iterable[bytes]]
+SCAN_EVERY = 2.0
+"""Seconds between two scans where there is no inotify; more where a scan takes long."""
 
-FOLDER_MODE = 0o755
-WRITE = 0o300
-"""The owner's bits that a folder needs so that something in it can change."""
+SCAN_SHARE = 50
+"""A scan may take one part in this many of the time."""
 
-
-def settle(
-    wanted: Mapping[bytes, Wanted], state: StateOf, children: ChildrenOf, modes: Mapping[bytes, int]
-) -> tuple[dict[bytes, Wanted], list[Conflict]]:
-    """What can be done of this, with the folders that it needs, and the paths where it cannot.
-
-    `state` and `children` tell what stands on disk, `modes` the last known permissions of folders. A
-    folder that would not be empty is left out of the result without a word.
-    """
-    result = dict(wanted)
-    conflicts = _empty_folders(result, children)
-    for path in sorted(result, key=_depth):
-        if result[path].after.present:
-            conflicts += _stand_on(path, result, state, modes)
-    return result, conflicts
+_WATCH_LIMIT = (errno.ENOSPC, errno.ENOMEM)
 
 
-def in_order(wanted: Iterable[Wanted]) -> tuple[FileStep, ...]:
-    """Steps for the paths that differ: folders before what lies in them, deletions last and deepest
-    first. Only what lies in a folder that turns into something else must go before that turns, and a
-    folder that loses its permission to write gets its mode when all in it is done."""
-    differing = [want for want in wanted if want.before != want.after]
-    turning = {
-        want.path for want in differing if want.before.kind == "dir" and want.after.kind in ("file", "link")
-    }
-    gone = sorted((w for w in differing if not w.after.present), key=lambda w: (-_depth(w.path), w.path))
-    early = [want for want in gone if not turning.isdisjoint(parents(want.path))]
-    late = [want for want in gone if turning.isdisjoint(parents(want.path))]
-    closing = [
-        w for w in differing if w.before.kind == w.after.kind == "dir" and w.after.mode & WRITE != WRITE
-    ]
-    folders = [want for want in differing if want.after.kind == "dir" and want not in closing]
-    files = [want for want in differing if want.after.kind in ("file", "link")]
-    order = [
-        *early,
-        *sorted(folders, key=lambda want: (_depth(want.path), want.path)),
-        *sorted(files, key=lambda want: want.path),
-        *late,
-        *sorted(closing, key=lambda want: (-_depth(want.path), want.path)),
-    ]
-    return tuple(FileStep(want.path, want.before, want.after) for want in order)
+class Wanted:
+    """A root: a folder with the logs below it, or one log file. Neither need exist."""
+
+    def __init__(self, root: Root) -> None:
+        self.path = os.fspath(root.folder.absolute())
+        self._below = self.path.rstrip("/") + "/"
+        self._pattern = root.pattern
+        self._name = re.compile(translate(root.pattern)) if "/" not in root.pattern else None
+
+    def matches(self, path: str) -> bool:
+        """Whether a file at this path is a log that is wanted, by its name."""
+        if path == self.path:
+            return True
+        if not path.startswith(self._below):
+            return False
+        if self._name is not None:
+            return self._name.match(path, path.rindex("/") + 1) is not None
+        return PurePath(path[len(self._below) :]).match(self._pattern)
+
+    def concerns(self, path: str) -> bool:
+        """Whether what happens to the folder at this path can make this root come or go."""
+        return path == self.path or self.path.startswith(path.rstrip("/") + "/")
+
+    def holds(self, folder: str) -> bool:
+        return folder == self.path or folder.startswith(self._below)
 
 
-def topmost(paths: Iterable[bytes], folders: frozenset[bytes]) -> tuple[bytes, ...]:
-    """The paths to tell a person of: a folder only where nothing else in it is told."""
-    told = sorted(paths)
-    above = {folder for path in told for folder in parents(path)}
-    return tuple(path for path in told if path not in folders or path not in above)
+class Folders:
+    """Watches the roots. `lost` tells that changes may have been missed and a scan is due."""
+
+    def __init__(
+        self, roots: Sequence[Root], *, notify: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.lost = False
+        self.unreadable: dict[str, str] = {}
+        self._wanted = [Wanted(root) for root in roots]
+        self._missing: list[Wanted] = []
+        self._folders: dict[int, str] = {}
+        self._clock = clock
+        self._inotify = _inotify() if notify else None
+        self._scans = self._inotify is None
+        self._scan_at = 0.0
+        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._woken, select.POLLIN)
+        if self._inotify is not None:
+            self._poll.register(self._inotify.fileno(), select.POLLIN)
+
+    def close(self) -> None:
+        if self._inotify is not None:
+            self._inotify.close()
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def wait(self, timeout: float | None) -> None:
+        """Return when something may have changed, after `timeout` seconds, or when woken."""
+        if self._scans:
+            until = max(0.0, self._scan_at - self._clock())
+            timeout = until if timeout is None else min(timeout, until)
+        for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000):
+            if descriptor == self._woken:
+                os.read(self._woken, 4096)
+
+    def wake(self) -> None:
+        """End a `wait`, from any thread or a signal handler."""
+        try:
+            os.write(self._wake, b".")
+        except BlockingIOError:
+            return
+
+    def scan(self) -> dict[str, os.stat_result]:
+        """Every log that is there."""
+        began = self._clock()
+        self.lost = False
+        found: dict[str, os.stat_result] = {}
+        for wanted in self._wanted:
+            found.update(self._arm(wanted))
+        ended = self._clock()
+        self._scan_at = ended + max(SCAN_EVERY, SCAN_SHARE * (ended - began))
+        return found
+
+    def changed(self) -> set[str]:
+        """The logs that appeared or changed since the last time; then `lost` says if that is all."""
+        if self._scans and self._clock() >= self._scan_at:
+            self.lost = True
+        changed: set[str] = set()
+        if self._inotify is not None:
+            for event in self._inotify.read(timeout=0):
+                changed.update(self._happened(event))
+        return changed
+
+    def _happened(self, event: Any) -> Iterator[str]:
+        from inotify_simple import flags
+
+        if event.mask & flags.Q_OVERFLOW:
+            self.lost = True
+        elif event.mask & flags.IGNORED:
+            yield from self._gone(self._folders.pop(event.wd, None))
+        elif event.mask & flags.MOVE_SELF:
+            self._moved(event.wd)
+        elif event.mask & (flags.CREATE | flags.MODIFY | flags.MOVED_TO) and event.wd in self._folders:
+            yield from self._appeared(
+                f"{self._folders[event.wd].rstrip('/')}/{event.name}", event.mask & flags.ISDIR
+            )
+
+    def _appeared(self, path: str, is_folder: int) -> Iterator[str]:
+        for wanted in [wanted for wanted in self._missing if wanted.concerns(path)]:
+            yield from self._arm(wanted)
+        if not is_folder:
+            if any(wanted.matches(path) for wanted in self._wanted):
+                yield path
+            return
+        for wanted in self._wanted:
+            if wanted.holds(path):
+                yield from (log for log, _ in self._walk(path, wanted))
+
+    def _gone(self, folder: str | None) -> Iterator[str]:
+        """A watched folder was removed: a root in it is waited for again."""
+        for wanted in self._wanted:
+            if folder is not None and wanted.concerns(folder):
+                yield from self._arm(wanted)
+
+    def _moved(self, watch: int) -> None:
+        """A folder that moved within the roots has been walked at its new place already."""
+        folder = self._folders.get(watch)
+        if self._inotify is not None and folder is not None and not Path(folder).is_dir():
+            self._inotify.rm_watch(watch)
+
+    def _arm(self, wanted: Wanted) -> dict[str, os.stat_result]:
+        """Watch a root and return its logs; where it is missing, watch for it."""
+        while True:
+            try:
+                status = Path(wanted.path).stat()
+            except OSError:
+                if wanted not in self._missing:
+                    self._missing.append(wanted)
+                if self._watch_for(Path(wanted.path)):
+                    return {}
+                continue
+            if wanted in self._missing:
+                self._missing.remove(wanted)
+            if stat.S_ISDIR(status.st_mode):
+                return dict(self._walk(wanted.path, wanted))
+            self._watch(os.fspath(Path(wanted.path).parent), appearing=False)
+            return {wanted.path: status}
+
+    def _watch_for(self, path: Path) -> bool:
+        """Watch the nearest folder above that exists; False where the next one below appeared meanwhile."""
+        below, above = path, path.parent
+        while not above.is_dir() and above != below:
+            below, above = above, above.parent
+        watched = self._watch(os.fspath(above), appearing=True)
+        return not watched or not (path.exists() if below == path else below.is_dir())
+
+    def _walk(self, folder: str, wanted: Wanted) -> Iterator[tuple[str, os.stat_result]]:
+        """Each folder is watched before it is listed, so that nothing appears unseen in between."""
+        waiting = [folder]
+        while waiting:
+            here = waiting.pop()
+            self._watch(here, appearing=False)
+            try:
+                with os.scandir(here) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        elif wanted.matches(entry.path):
+                            yield entry.path, entry.stat()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self.unreadable[here] = f"{here} cannot be read: {error.strerror}"
+
+    def _watch(self, folder: str, *, appearing: bool) -> bool:
+        """False where the folder cannot be watched; `appearing` asks only for what is new in it."""
+        if self._inotify is None:
+            return False
+        from inotify_simple import flags
+
+        mask = flags.CREATE | flags.MOVED_TO | flags.DELETE_SELF | flags.MOVE_SELF | flags.ONLYDIR
+        mask |= flags.MASK_ADD if appearing else flags.MODIFY
+        try:
+            self._folders[self._inotify.add_watch(folder, mask)] = folder
+        except OSError as error:
+            if error.errno in _WATCH_LIMIT:
+                self._scans = True
+            return False
+        return True
 
 
-def _empty_folders(wanted: dict[bytes, Wanted], children: ChildrenOf) -> list[Conflict]:
-    """Drop the folders that cannot go, deepest first."""
-    needed = {folder for want in wanted.values() if want.after.present for folder in parents(want.path)}
-    conflicts = []
-    for path in sorted(wanted, key=_depth, reverse=True):
-        want = wanted[path]
-        if want.before.kind != "dir" or want.after.kind == "dir":
-            continue
-        if path not in needed and all(_goes(child, wanted) for child in children(path)):
-            continue
-        del wanted[path]
-        if want.after.present:
-            conflicts.append(_blocked(want, "the folder in its place holds files of others"))
-        else:
-            needed.update(parents(path))
-    return conflicts
+def _inotify() -> Any:
+    """None where the system has no inotify, or none left for this user."""
+    if sys.platform != "linux":
+        return None
+    from inotify_simple import INotify
 
-
-def _goes(path: bytes, wanted: Mapping[bytes, Wanted]) -> bool:
-    return path in wanted and not wanted[path].after.present
-
-
-def _stand_on(
-    path: bytes, wanted: dict[bytes, Wanted], state: StateOf, modes: Mapping[bytes, int]
-) -> list[Conflict]:
-    """Add the folders that a path needs; where one cannot be, drop the path and say why."""
-    missing = []
-    for folder in parents(path):
-        stands = wanted[folder].after if folder in wanted else state(folder)
-        if stands.kind == "absent":
-            missing.append(folder)
-        elif stands.kind in ("file", "link"):
-            return [_blocked(wanted.pop(path), "what should be its folder is none")]
-        else:
-            break
-    for folder in missing:
-        mode = modes.get(folder, FOLDER_MODE)
-        wanted[folder] = Wanted(folder, state(folder), PathState("dir", mode))
-    return []
-
-
-def _blocked(want: Wanted, why: str) -> Conflict:
-    return Conflict(want.path, why, want.before, want.before)
-
-
-def _depth(path: bytes) -> int:
-    return path.count(b"/")
+    try:
+        return INotify()
+    except OSError:
+        return None

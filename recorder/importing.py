@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from recorder.deciding import Counts
+from recorder.decision import Counts
 from recorder.ingest import Ingest
 from recorder.log import EventLog
 from recorder.logfile import LogFile, log_file

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from recorder.deciding import Counts, Read, decide
+from recorder.deciding import decide
+from recorder.decision import Counts, Read
 from recorder.errors import Conflict
 from recorder.log import EventLog, Stored
 from recorder.logfile import LogFile, session_in

@@ -91,9 +91,7 @@ class Session:
             while len(table) > size:
                 table.popitem()
 
-    def _tables(
-        self,
-    ) -> tuple[dict[str, str | None], dict[str, tuple[str, str]], dict[str, None], dict[str, None]]:
+    def _tables(self) -> tuple[dict[str, Any], ...]:
         return self.entries, self.calls, self.returned, self.origins
 
     def is_above(self, entry: str, parent: str | None) -> bool | None:
