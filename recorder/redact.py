@@ -72,7 +72,7 @@ def redact_text(text: str) -> tuple[str, int]:
 def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
     """The beginning of a text on one line of at most `limit` characters, redacted and harmless to print.
 
-    It is cut at the end of a word where one ends in its last third, and then ends with `…`.
+    It is cut at the end of a word where one ends in its second half, and then ends with `…`.
     """
     redacted, _ = redact_text(text)
     line = one_line(redacted[: 20 * limit])
@@ -81,7 +81,7 @@ def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
     cut = line[: limit - 1]
     if line[limit - 1 : limit] not in ("", " "):
         space = cut.rfind(" ")
-        cut = cut[:space] if space > 2 * limit // 3 else cut
+        cut = cut[:space] if space >= limit // 2 else cut
     return cut.rstrip() + "…"
 
 
