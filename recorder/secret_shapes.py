@@ -23,6 +23,7 @@ class Shape(NamedTuple):
 
 
 _ASSIGNED = r"""["'`]?[ \t]*(?:=>|:=|[:=,]|[ \t])[ \t]*["'`]?"""
+_ESCAPED_ASSIGNED = r"""[\\"'`=:,> \tt]+"""
 _ESCAPED_SLASHES = r"(?:\\*/){2}"
 _USER = r"""[^\s/:@"'`<>\\\[]*"""
 # A placeholder such as ${TOKEN}, <password>, %s or one of our own is no password.
@@ -97,10 +98,14 @@ SHAPES = (
     ),
     Shape(
         "authorization",
-        r"(?i:authorization)",
+        rf"(?i:authorization){_ESCAPED_ASSIGNED}(?i:bearer|basic|token)",
         rf"(?i:\bauthorization){_ASSIGNED}(?i:bearer|basic|token)[ \t]+([A-Za-z0-9._~+/=-]{{8,}})",
     ),
-    Shape("bearer", r"(?i:bearer)", r"(?i:\bbearer)[ \t]+([A-Za-z0-9._~+/-]{32,}=*)"),
+    Shape(
+        "bearer",
+        r"(?i:bearer)[ \t\\t]+[A-Za-z0-9._~+/\\-]{32}",
+        r"(?i:\bbearer)[ \t]+([A-Za-z0-9._~+/-]{32,}=*)",
+    ),
     Shape(
         "url-password",
         rf":{_ESCAPED_SLASHES}{_USER}:{_PASSWORD}@",

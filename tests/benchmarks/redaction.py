@@ -19,6 +19,7 @@ import msgspec
 from recorder.redact import redact_line
 
 ROUNDS = 5
+REAL_LINES = 12
 
 
 def main() -> None:
@@ -26,9 +27,9 @@ def main() -> None:
     benign = (Path(__file__).parents[1] / "frame" / "benign.jsonl").read_bytes().splitlines()
     picture = base64.b64encode(bytes(i * 7919 % 251 for i in range(300_000)))
     corpora = {
-        "log lines": [line for line in benign if b"image/png" not in line],
+        "log lines": benign[:REAL_LINES],
         "pictures": [b'{"type":"image","data":"' + picture + b'"}'],
-        "one line in ten with a secret": [
+        "one line in twelve with a secret": [
             *benign[:9],
             benign[0] + b" sk-ant-api03-" + b"Zk3vQ9xTb7Lm2Wp5" * 3,
         ],
