@@ -160,11 +160,14 @@ def _naming(change: Transition, spans: Spans, moment: int, contains: Contains) -
     """The calls that name the path and may have written its content by then, in order."""
     if change.before.kind == change.after.kind and change.before.oid == change.after.oid:
         return []
-    return [
-        span
-        for span in spans.naming_path(change.path, change.since, moment or change.until)
-        if not span.failed and (span.strong or _says(span, change, contains) != "no")
-    ]
+    named = spans.naming_path(change.path, change.since, moment or change.until)
+    return [span for span in named if not span.failed and _may_have_run(span, change, contains)]
+
+
+def _may_have_run(span: Span, change: Transition, contains: Contains) -> bool:
+    """A call that never returned may still wait for a person's leave; what it wanted to write and what
+    does not stand there, it did not write."""
+    return span.strong or _says(span, change, contains) != "no"
 
 
 def _covering(
@@ -172,10 +175,12 @@ def _covering(
 ) -> list[Span]:
     """The calls that explain the time of the change."""
     if exact:
-        found = [*spans.anywhere(moment, moment), *spans.naming_path(change.path, moment, moment)]
+        named = spans.naming_path(change.path, moment, moment)
+        found = [span for span in named if _may_have_run(span, change, contains)]
+        found += spans.anywhere(moment, moment)
     else:
-        found = [*spans.anywhere(min(change.since, moment), moment)]
-        found += [span for span in naming if _says(span, change, contains) != "no"]
+        found = [span for span in naming if _says(span, change, contains) != "no"]
+        found += spans.anywhere(min(change.since, moment), moment)
     if change.after.kind == "dir":
         # Whatever is put into a folder moves its time: the call that made it may lie further back.
         found += spans.naming_inside(change.path, change.since, moment)

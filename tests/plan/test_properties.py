@@ -18,6 +18,8 @@ EDIT = st.one_of(
 )
 EDITS = st.lists(EDIT, min_size=1, max_size=4)
 NUMBER = st.integers(0, 30)
+TURN = st.tuples(st.sampled_from("ABPM"), EDITS)
+"""One turn of session A, session B, a person between runs, or (M) A with a person at the same time."""
 
 
 def do(world: World, edits: list[tuple]) -> None:
@@ -62,7 +64,7 @@ def test_alone_every_rewind_gives_the_very_disk(before: list, story: list) -> No
 
 
 @QUICK
-@given(EDITS, st.lists(st.tuples(st.sampled_from("ABP"), EDITS), min_size=1, max_size=6), NUMBER, st.data())
+@given(EDITS, st.lists(TURN, min_size=1, max_size=6), NUMBER, st.data())
 def test_undoing_a_rewind_is_the_identity(
     before: list, story: list, number: int, data: st.DataObject
 ) -> None:
@@ -87,7 +89,7 @@ def test_undoing_a_rewind_is_the_identity(
 
 
 @QUICK
-@given(EDITS, st.lists(st.tuples(st.sampled_from("ABP"), EDITS), min_size=1, max_size=7), NUMBER, st.data())
+@given(EDITS, st.lists(TURN, min_size=1, max_size=7), NUMBER, st.data())
 def test_only_what_the_session_changed_is_touched(
     before: list, story: list, number: int, data: st.DataObject
 ) -> None:
@@ -115,7 +117,7 @@ def test_only_what_the_session_changed_is_touched(
 
 
 @QUICK
-@given(EDITS, st.lists(st.tuples(st.sampled_from("ABP"), EDITS), min_size=1, max_size=7), NUMBER)
+@given(EDITS, st.lists(TURN, min_size=1, max_size=7), NUMBER)
 def test_the_whole_tree_comes_back(before: list, story: list, number: int) -> None:
     """Tree scope gives exactly the tree of the checkpoint, whoever changed it; its inverse gives back
     what was there; and the applied changes of every session are those of the checkpoint."""
@@ -166,11 +168,28 @@ def play(world: World, story: list) -> tuple[World, Told]:
         before = dict(world.disk)
         if who == "P":
             world.person(lambda edits=edits: do(world, edits))
+        elif who == "M":
+            told.points.append(together(world, told, edits))
+            continue
         else:
             point = world.act(who, lambda edits=edits: do(world, edits))
             told.points += [point] if who == "A" else []
         told.note(who, world, before)
     return world, told
+
+
+def together(world: World, told: Told, edits: list) -> Checkpoint:
+    """A run of A in which a person saves files that A leaves alone, outside A's tools."""
+    with world.run("A") as point:
+        before = dict(world.disk)
+        with world.tool():
+            do(world, edits)
+        told.note("A", world, before)
+        before = dict(world.disk)
+        world.tick()
+        do(world, [("write", b"m", edits[0][1].decode(), 0o644), ("write", b"d/m", "1", 0o600)])
+        told.note("P", world, before)
+    return point
 
 
 def standing(world: World) -> tuple[frozenset[str], ...]:
