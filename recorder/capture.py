@@ -1,0 +1,358 @@
+"""A work tree with its shadow store: looking at it, keeping what is there, and reading it back.
+
+The caller holds the work tree's lock around `capture`, `release` and `collect`, and appends the events.
+A capture writes nothing in the work tree and nothing in the project's repository.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType, TracebackType
+
+import msgspec
+
+from recorder import bygit, outside, repository, trees
+from recorder.difference import difference
+from recorder.errors import NotFound, StoreFailure
+from recorder.found import Folder, Found
+from recorder.home import Home
+from recorder.ignore import Ignore
+from recorder.looking import Leaf, OpenFolders
+from recorder.manifest import USUAL_FILE, USUAL_FOLDER, Facts
+from recorder.policy import Policy
+from recorder.scan import Scan, Surroundings
+from recorder.statcache import StatCache
+from recorder.states import SKIPPED, GitPosition, PathChange, PathNote, PathState
+from recorder.store import Batch, Store
+from recorder.trees import Snapshot, Views
+from recorder.worktree import WorkTree, remember_kind, still_there
+
+__all__ = ["Look", "Policy", "Tree"]
+
+LATE = "changed after the prompt was given and before it could be captured"
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a capture found. Times in ns; `delta` is against the capture before it; `skipped` and `files`
+    are counts; `commit` is the capture's id, empty where nothing was stored; `written` counts objects."""
+
+    began_at: int
+    ended_at: int
+    commit: str
+    delta: tuple[PathChange, ...]
+    unknown: tuple[PathNote, ...]
+    skipped: int
+    files: int
+    git: GitPosition | None
+    written: int
+
+
+class Tree:
+    """An open work tree. Not for several threads; another process may have the same one open."""
+
+    def __init__(self, home: Home, tree: WorkTree, policy: Policy) -> None:
+        """Creates the store where there is none. Raises StoreFailure."""
+        self._home, self._tree, self._policy = home, tree, policy
+        self._store = Store(home.store(tree.stream))
+        remember_kind(home, tree)
+        self._cache = StatCache(home.tree(tree.stream) / "stat-cache")
+        self._rules = Ignore(self._store.git_dir, tree.path)
+        self._roots = outside.Roots(tree.path, os.path.realpath(os.fsencode(home.folder)))
+        self._batch: Batch | None = None
+        self._views = Views(self._read)
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cache.save()
+        self._store.close()
+
+    # ---- capturing
+
+    def capture(
+        self,
+        *,
+        previous: str | None,
+        named: Collection[bytes] = (),
+        reference_at: int | None = None,
+        contents: Mapping[bytes, bytes] = MappingProxyType({}),
+    ) -> Look:
+        """Capture the work tree, durably. The delta is against `previous`, the commit of the capture before
+        it; it is empty for the first one, and where the store has let `previous` go.
+
+        `named` are absolute paths that tools named: kept although they are ignored or outside, now and
+        from now on. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
+        absolute path, what stood there before. Nothing is written where nothing changed.
+
+        Raises Refused where the work tree is not the same any more, StoreFailure where the tree could not
+        be listed or the store not be written: the capture is lost then.
+        """
+        return self._capture(previous, named, reference_at, contents, dry=False)
+
+    def look(
+        self, *, previous: str | None, named: Collection[bytes] = (), reference_at: int | None = None
+    ) -> Look:
+        """What `capture` would find, with nothing stored."""
+        return self._capture(previous, named, reference_at, {}, dry=True)
+
+    def _capture(
+        self,
+        previous: str | None,
+        named: Collection[bytes],
+        reference_at: int | None,
+        contents: Mapping[bytes, bytes],
+        *,
+        dry: bool,
+    ) -> Look:
+        still_there(self._tree)
+        began_at = time.time_ns()
+        self._batch = batch = Batch(self._store, dry=dry)
+        try:
+            before = self._snapshot_before(previous)
+            found = self._find(before, named, batch, began_at)
+            position, facts = self._position()
+            commit = trees.write(found, facts, batch.add)
+            after = self._views.snapshot(commit)
+            delta = self._delta(found, before, after)
+            if reference_at is not None:
+                late = self._late(found, before, delta, reference_at)
+                if late:
+                    self._overlay(found, late, before, contents, batch)
+                    commit = trees.write(found, facts, batch.add)
+                    after = self._views.snapshot(commit)
+                    delta = self._delta(found, before, after)
+            if before is not None and (project := self._tree.repository) is not None:
+                delta = bygit.mark(delta, project, before.position, position, self.blob)
+            still_there(self._tree)
+            written = 0 if dry else self._keep(commit, batch)
+            return _look(found, delta, position, began_at, "" if dry else commit.hex(), written)
+        finally:
+            self._batch = None
+
+    def _snapshot_before(self, previous: str | None) -> Snapshot | None:
+        if previous is None:
+            return None
+        try:
+            return self._views.snapshot(bytes.fromhex(previous))
+        except NotFound:
+            return None
+
+    def _find(self, before: Snapshot | None, named: Collection[bytes], batch: Batch, began_at: int) -> Found:
+        try:
+            with OpenFolders(self._tree.path) as folders:
+                root = self._scan(before, folders, batch, began_at)
+        except OSError as error:
+            raise StoreFailure(
+                f"{os.fsdecode(self._tree.path)} cannot be listed: {error.strerror}"
+            ) from error
+        found = Found(root, {})
+        per_file = self._tree.kind == "per-file"
+        keys = self._roots.keys(named) | (before.outside.keys() if before else set())
+        beside = [key for key in keys if key.startswith(b"/") or per_file or not found.covers(key)]
+        found.outside = outside.look_at(
+            beside,
+            self._roots,
+            self._cache,
+            batch,
+            self._policy.max_outside_bytes,
+            before.state if before else lambda _: None,
+            began_at,
+        )
+        return found
+
+    def _scan(self, before: Snapshot | None, folders: OpenFolders, batch: Batch, began_at: int) -> Folder:
+        if self._tree.kind == "per-file":
+            status = os.fstat(folders.root)
+            return Folder(b"", USUAL_FOLDER, status.st_ctime_ns, status.st_mtime_ns, {})
+        surroundings = Surroundings(self._home, self._tree)
+        scan = Scan(self._tree, self._policy, surroundings, self._rules, before, began_at)
+        return scan.run(folders, self._cache, batch)
+
+    def _position(self) -> tuple[GitPosition | None, Facts]:
+        project = self._tree.repository
+        if project is None:
+            return None, Facts(self._tree.kind)
+        at = repository.position(project)
+        return at, Facts(self._tree.kind, at.head, at.branch, at.operation, repository=True)
+
+    def _delta(self, found: Found, before: Snapshot | None, after: Snapshot) -> list[PathChange]:
+        if before is None:
+            return []
+        return [
+            msgspec.structs.replace(change, changed_at=_changed_at(found, change.path))
+            for change in difference(before, after)
+        ]
+
+    def _late(
+        self, found: Found, before: Snapshot | None, delta: list[PathChange], reference_at: int
+    ) -> list[bytes]:
+        """Paths whose state cannot be told to be from before `reference_at`."""
+        late = [change.path for change in delta if change.changed_at > reference_at]
+        for path, leaf in found.outside.items():
+            first_seen = before is None or not before.state(path).known
+            if first_seen and leaf.ctime > reference_at and path not in late:
+                late.append(path)
+        if before is not None:
+            return late
+        return late + [path for path, leaf in found.leaves() if leaf.ctime > reference_at]
+
+    def _overlay(
+        self,
+        found: Found,
+        late: list[bytes],
+        before: Snapshot | None,
+        contents: Mapping[bytes, bytes],
+        batch: Batch,
+    ) -> None:
+        """Put what is known of these paths' earlier state in the place of what stands there."""
+        earlier = {self._roots.key(path): content for path, content in contents.items()}
+        for path in sorted(late):
+            was = before.state(path) if before else SKIPPED
+            leaf = Leaf("unknown", ctime=_changed_at(found, path), why=LATE)
+            if path in earlier:
+                mode = was.mode if was.kind == "file" else _mode_at(found, path)
+                leaf = Leaf("file", mode, batch.whole(earlier[path]), leaf.ctime)
+            _put(found, path, leaf, was)
+
+    def _keep(self, commit: bytes, batch: Batch) -> int:
+        """Make the capture durable: its objects, then its ref; the number of objects written."""
+        batch.flush()
+        if not self._store.has_ref(commit.hex()):
+            self._store.set_ref(commit.hex())
+        return batch.written
+
+    # ---- reading back
+
+    def key(self, path: bytes) -> bytes | None:
+        """What a tool's absolute path is called in this work tree: its real place, links resolved, relative
+        where it lies inside; None for what is never captured."""
+        return self._roots.key(path)
+
+    def state(self, commit: str, path: bytes) -> PathState:
+        """What a capture says of a path, absolute or relative. Raises NotFound, StoreFailure."""
+        return self._snapshot(commit).state(self._relative(path))
+
+    def states(self, commit: str, paths: Collection[bytes]) -> dict[bytes, PathState]:
+        snapshot = self._snapshot(commit)
+        return {path: snapshot.state(self._relative(path)) for path in paths}
+
+    def walk(self, commit: str) -> Iterator[tuple[bytes, PathState]]:
+        """Every path at which something stood, folders too."""
+        return self._snapshot(commit).walk()
+
+    def notes(self, commit: str) -> tuple[list[PathNote], list[PathNote]]:
+        """What the capture skipped, and what is unknown in it."""
+        return self._snapshot(commit).notes()
+
+    def diff(self, a: str, b: str) -> list[PathChange]:
+        """What differs between two captures, in order of path."""
+        return difference(self._snapshot(a), self._snapshot(b))
+
+    def blob(self, oid: str) -> bytes:
+        """A file's content, or a link's target. Raises NotFound, StoreFailure."""
+        return self._read(bytes.fromhex(oid))
+
+    def holds(self, oid: str) -> bool:
+        """Whether a content is stored. Raises StoreFailure where that cannot be told."""
+        try:
+            self.blob(oid)
+        except NotFound:
+            return False
+        return True
+
+    def put_blob(self, content: bytes) -> str:
+        """Store a content that no capture holds yet; it is safe until the next `collect`."""
+        batch = Batch(self._store, dry=False)
+        oid = batch.whole(content)
+        batch.flush()
+        return oid.hex()
+
+    def current(self, path: bytes) -> PathState:
+        """What stands at a path now, relative to the work tree or absolute; links are not followed."""
+        key = self._relative(path)
+        batch = Batch(self._store, dry=True)
+        leaf = outside.look_now(self._roots.absolute(key), batch)
+        return leaf.state
+
+    # ---- keeping house
+
+    def release(self, commits: Collection[str]) -> None:
+        """Let captures go. Raises StoreFailure."""
+        self._store.release(commits)
+
+    def collect(self) -> None:
+        """Give back the room of what only released captures held. Raises StoreFailure."""
+        self._views.folder.cache_clear()
+        self._store.collect()
+
+    def bytes_used(self) -> int:
+        """Bytes on disk of all that is kept of this work tree."""
+        return self._store.bytes_used()
+
+    def fsck(self) -> None:
+        """Check the store with git. Raises StoreFailure."""
+        self._store.fsck()
+
+    def _read(self, oid: bytes) -> bytes:
+        return self._batch.read(oid) if self._batch else self._store.read(oid)[1]
+
+    def _snapshot(self, commit: str) -> Snapshot:
+        return self._views.snapshot(bytes.fromhex(commit))
+
+    def _relative(self, path: bytes) -> bytes:
+        prefix = self._tree.path.rstrip(b"/") + b"/"
+        return path[len(prefix) :] if path.startswith(prefix) else path
+
+
+def _look(
+    found: Found,
+    delta: list[PathChange],
+    position: GitPosition | None,
+    began_at: int,
+    commit: str,
+    written: int,
+) -> Look:
+    counts = Counter(leaf.kind for leaf in found.outside.values())
+    counts.update(leaf.kind for path, leaf in found.leaves() if path not in found.outside)
+    return Look(
+        began_at=began_at,
+        ended_at=time.time_ns(),
+        commit=commit,
+        delta=tuple(delta),
+        unknown=tuple(found.unknown()),
+        skipped=counts["skipped"],
+        files=counts["file"] + counts["link"],
+        git=position,
+        written=written,
+    )
+
+
+def _changed_at(found: Found, path: bytes) -> int:
+    return found.outside[path].ctime if path in found.outside else found.changed_at(path)
+
+
+def _mode_at(found: Found, path: bytes) -> int:
+    leaf = found.outside.get(path) or found.nearest(path)[0]
+    return leaf.mode if isinstance(leaf, Leaf) and leaf.kind == "file" else USUAL_FILE
+
+
+def _put(found: Found, path: bytes, leaf: Leaf, was: PathState) -> None:
+    """A folder that was there before is kept with its mode of then: its change time moves with every file in
+    it, and says nothing of its own."""
+    if path in found.outside:
+        found.outside[path] = leaf
+        return
+    here, left = found.nearest(path)
+    if not left and isinstance(here, Folder) and was.kind == "dir":
+        here.mode = was.mode
+    else:
+        found.put(path, leaf)

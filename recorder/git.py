@@ -1,0 +1,138 @@
+"""The one door to git: every call of the git program goes through `run`, and nothing else imports GitPython.
+
+A call sees no `GIT_*` of the environment, no system or global configuration, no hooks, filters,
+monitors, prompts or network, and its repository is always named. What a repository's own
+configuration says about ignoring still counts.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from recorder.errors import StoreFailure
+
+DEADLINE = 120.0
+"""Seconds after which a call is killed."""
+
+_SAFE = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.attributesFile=/dev/null",
+    "core.quotePath=false",
+    "core.pager=cat",
+    "core.editor=true",
+    "credential.helper=",
+    "diff.external=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "log.showSignature=false",
+    "safe.directory=*",
+)
+
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "LC_ALL": "C",
+    "LANGUAGE": "C",
+}
+
+_NO_GLOBAL = {"GIT_CONFIG_GLOBAL": "/dev/null"}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a call gave: exit status, stdout as it is, stderr as text."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The first line of stderr, for a sentence."""
+        return next((line for line in self.err.splitlines() if line.strip()), f"exit status {self.status}")
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    git_dir: bytes,
+    work_tree: bytes | None = None,
+    stdin: bytes | None = None,
+    config: Sequence[str] = (),
+    users_config: bool = False,
+    deadline: float = DEADLINE,
+) -> Answer:
+    """Run one git command on a repository and give its answer, whatever its exit status.
+
+    Paths in `arguments` are relative to the work tree. `users_config` lets the user's own
+    configuration be read, for asking what it says. Raises StoreFailure when git cannot be started
+    or is not done within `deadline` seconds (it is killed then).
+    """
+    command = ["git", *_options(config), f"--git-dir={os.fsdecode(git_dir)}"]
+    if work_tree is not None:
+        command.append(f"--work-tree={os.fsdecode(work_tree)}")
+    environment = _ENVIRONMENT if users_config else _ENVIRONMENT | _NO_GLOBAL
+    if stdin is None:
+        return _execute([*command, *arguments], environment, None, deadline)
+    with tempfile.TemporaryFile() as file:
+        file.write(stdin)
+        file.seek(0)
+        return _execute([*command, *arguments], environment, file, deadline)
+
+
+def demand(arguments: Sequence[str], *, git_dir: bytes, **options: Any) -> bytes:
+    """`run`, and its stdout; raises StoreFailure with the first line of stderr when git fails."""
+    answer = run(arguments, git_dir=git_dir, **options)
+    if answer.status != 0:
+        raise StoreFailure(f"git {arguments[0]} failed in {os.fsdecode(git_dir)}: {answer.complaint}")
+    return answer.out
+
+
+def _options(config: Sequence[str]) -> list[str]:
+    return [part for setting in (*_SAFE, *config) for part in ("-c", setting)]
+
+
+def _execute(command: list[str], environment: dict[str, str], stdin: Any, deadline: float) -> Answer:
+    drop_inherited()
+    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+    from git import Git
+    from git.exc import GitCommandNotFound
+
+    drop_inherited()
+    try:
+        status, out, err = Git("/").execute(
+            command,
+            istream=stdin,
+            with_extended_output=True,
+            with_exceptions=False,
+            stdout_as_string=False,
+            strip_newline_in_stdout=False,
+            kill_after_timeout=deadline,
+            env=environment,
+        )
+    except GitCommandNotFound as error:
+        raise StoreFailure("git is not installed, or not on the path") from error
+    if status < 0 and err.startswith("Timeout: "):
+        raise StoreFailure(f"git was not done within {deadline:g} seconds and was stopped: {command[-1]}")
+    return Answer(status, bytes(out), str(err))
+
+
+def drop_inherited() -> None:
+    """Take every `GIT_*` out of this process's environment.
+
+    GitPython hands the process's environment on and cannot leave a variable out, and a `GIT_DIR`
+    inherited from a hook of the user's would send its commands into the user's repository.
+    """
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        del os.environ[name]

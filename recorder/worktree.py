@@ -1,0 +1,166 @@
+"""Which work tree a session's folder has, and whether it is still that one. Captures nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from recorder import events, ignore, repository
+from recorder.errors import Refused
+from recorder.home import Home
+from recorder.policy import MAX_FOLDER_FILES
+
+_FOREIGN = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z]:[\\/]|\\\\|//[^/])")
+"""URIs of remotes and containers, Windows paths, UNC paths."""
+
+
+class WorkTree(msgspec.Struct, frozen=True):
+    """`path` is the root's real path. `kind`: `repository` (the top of a git work tree), `folder` (plain),
+    `per-file` (only what tools name is captured, `why` says for what reason)."""
+
+    path: bytes
+    device: int
+    inode: int
+    kind: str
+    why: str | None = None
+
+    @property
+    def stream(self) -> UUID:
+        return events.tree_stream(self.path, self.device, self.inode)
+
+    @property
+    def repository(self) -> repository.Repository | None:
+        """The project's repository as it is now; None in a plain folder."""
+        return repository.at(self.path) if self.kind == "repository" else None
+
+
+def resolve(cwd: str, home: Home, user_home: Path) -> WorkTree:
+    """The work tree of a session that was started in the folder `cwd`.
+
+    What is too dangerous or too big to capture whole is `per-file`. A plain folder stays what it was
+    when it was first captured. Raises Refused with the code `gone`, `foreign`, `unreadable` or
+    `not_absolute`.
+    """
+    folder = _real_folder(cwd)
+    found = repository.find(folder)
+    if found is not None and _dangerous(found.top, home, user_home) is None:
+        return _work_tree(found.top, "repository")
+    why = _dangerous(folder, home, user_home)
+    if why is not None:
+        return _work_tree(folder, "per-file", why)
+    tree = _work_tree(folder, "folder")
+    known = remembered_kind(home, tree)
+    if known == "per-file" or (known is None and _too_big(folder)):
+        why = f"it holds more than {MAX_FOLDER_FILES:,} files and is no git repository"
+        return _work_tree(folder, "per-file", why)
+    return tree
+
+
+def still_there(tree: WorkTree) -> None:
+    """Raises Refused with the code `gone`, `replaced` or `unreadable` when the root is not the folder that
+    it was any more."""
+    status = _status(tree.path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise Refused(f"{os.fsdecode(tree.path)} is not a folder any more", code="replaced")
+    if (status.st_dev, status.st_ino) != (tree.device, tree.inode):
+        raise Refused(
+            f"{os.fsdecode(tree.path)} is another folder than the one that was captured", code="replaced"
+        )
+
+
+def remember_kind(home: Home, tree: WorkTree) -> None:
+    """Keep what a plain folder was taken for at its first capture."""
+    file = home.tree(tree.stream) / "kind"
+    if tree.kind != "repository" and not file.exists():
+        file.write_text(tree.kind)
+
+
+def remembered_kind(home: Home, tree: WorkTree) -> str | None:
+    try:
+        return (home.tree(tree.stream) / "kind").read_text().strip()
+    except OSError:
+        return None
+
+
+def _real_folder(cwd: str) -> bytes:
+    if _FOREIGN.match(cwd):
+        raise Refused(f"{cwd} is not a folder of this machine", code="foreign")
+    if not cwd.startswith("/"):
+        raise Refused(f"the session's folder {cwd!r} is not an absolute path", code="not_absolute")
+    folder = os.path.realpath(os.fsencode(cwd).replace(b"\0", b"?"))
+    if not stat.S_ISDIR(_status(folder).st_mode):
+        raise Refused(f"{cwd} is not a folder", code="gone")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise Refused(f"{cwd} cannot be read: permission denied", code="unreadable")
+    return folder
+
+
+def _status(folder: bytes) -> os.stat_result:
+    name = os.fsdecode(folder)
+    try:
+        return os.lstat(folder)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
+            raise Refused(f"{name} is not there", code="gone") from error
+        raise Refused(f"{name} cannot be read: {error.strerror}", code="unreadable") from error
+
+
+def _work_tree(folder: bytes, kind: str, why: str | None = None) -> WorkTree:
+    status = _status(folder)
+    return WorkTree(folder, status.st_dev, status.st_ino, kind, why)
+
+
+def _dangerous(folder: bytes, home: Home, user_home: Path) -> str | None:
+    """Why a folder is never captured as a whole, or None."""
+    if folder == b"/":
+        return "it is the root of the file system"
+    if folder == os.path.realpath(os.fsencode(user_home)):
+        return "it is the user's home folder"
+    recorder = os.path.realpath(os.fsencode(home.folder))
+    if recorder == folder or recorder.startswith(folder + b"/"):
+        return "it contains the recorder's own home"
+    if folder.startswith(recorder + b"/"):
+        return "it lies in the recorder's own home"
+    return None
+
+
+def _too_big(folder: bytes) -> bool:
+    """Counted as it is first, which needs no git; then without what is ignored."""
+    if _count(folder, None) <= MAX_FOLDER_FILES:
+        return False
+    with tempfile.TemporaryDirectory() as scratch:
+        for part in ("objects", "refs"):
+            (Path(scratch) / part).mkdir()
+        (Path(scratch) / "HEAD").write_text("ref: refs/heads/none\n")
+        rules = ignore.Ignore(os.fsencode(scratch), folder)
+        return _count(folder, rules) > MAX_FOLDER_FILES
+
+
+def _count(folder: bytes, rules: ignore.Ignore | None) -> int:
+    """Files below a folder, links and special ones too; not much further than the limit."""
+    count, level = 0, [b""]
+    while level and count <= MAX_FOLDER_FILES:
+        found = [entry for below in level for entry in _entries(folder, below)]
+        ignored = rules.ignored_below(found) if rules else frozenset()
+        level = [path for path, is_folder in found if is_folder and path not in ignored]
+        count += sum(not is_folder and path not in ignored for path, is_folder in found)
+    return count
+
+
+def _entries(root: bytes, below: bytes) -> list[tuple[bytes, bool]]:
+    try:
+        with os.scandir(root + b"/" + below) as entries:
+            return [
+                (below + b"/" + entry.name if below else entry.name, entry.is_dir(follow_symlinks=False))
+                for entry in entries
+                if entry.name != b".git"
+            ]
+    except OSError:
+        return []
