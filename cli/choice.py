@@ -6,48 +6,15 @@ import os
 import re
 import sqlite3
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
 
 from projections import changes, checkpoints, conversation
 from projections.checkpoints import Checkpoint
+from projections.sessions import SessionRow, sessions
 from recorder.errors import NotFound, Refused, UsageProblem
 
 ENVIRONMENT = ("PI_SESSION_ID", "CLAUDE_CODE_SESSION_ID")
 BUSY_NS = 3600 * 10**9
-
-
-class SessionRow(NamedTuple):
-    """A session as the views know it; `tree` is its work tree's stream, None before its first capture."""
-
-    stream: str
-    agent: str
-    session: str
-    agent_version: str | None
-    cwd: str | None
-    name: str | None
-    parent_session: str | None
-    foreign_why: str | None
-    log: bytes
-    started_time: str
-    started_at: int
-    last_time: str
-    last_at: int
-    first_prompt: str | None
-    leaf: str | None
-    ended: str | None
-    position: int
-    tree: str | None
-    tree_path: bytes | None
-
-
-def sessions(connection: sqlite3.Connection) -> list[SessionRow]:
-    """Every session, newest activity first."""
-    rows = connection.execute(
-        "SELECT sessions.*, session_trees.tree, trees.path FROM sessions LEFT JOIN session_trees USING (stream)"
-        " LEFT JOIN trees USING (tree) ORDER BY last_at DESC, sessions.position DESC"
-    )
-    return [SessionRow(*row) for row in rows]
 
 
 def choose_session(
@@ -208,7 +175,9 @@ def _at_time(
     limit = int(moment.timestamp() * 10**9)
     before = [one for one in checkpoints.checkpoints_of(connection, session.stream) if one.given_at <= limit]
     if not before:
-        raise NotFound(f"no checkpoint of session {session.session} is that old: {named}", code="no_checkpoint")
+        raise NotFound(
+            f"no checkpoint of session {session.session} is that old: {named}", code="no_checkpoint"
+        )
     return max(before, key=lambda one: (one.given_at, one.number))
 
 
@@ -226,7 +195,7 @@ def parse_time(text: str, now: datetime) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.astimezone(now.tzinfo or timezone.utc)
+    return moment if moment.tzinfo else moment.astimezone(now.tzinfo or UTC)
 
 
 def tree_stream_of(connection: sqlite3.Connection, session: SessionRow) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from cli.choice import SessionRow, choose_session
+from cli.choice import choose_session
+from projections.sessions import SessionRow
 from projections.views import Views, open_views, views_as_of
 from recorder.errors import NotFound
 from recorder.home import Home, find_home, open_home

@@ -80,7 +80,18 @@ def summary(fact: Fact) -> str:
 
 
 def _named_fields(fact: Fact) -> str:
-    interesting = ("why", "reason", "outcome", "label", "entry", "run", "operation", "checkpoint", "name", "cwd")
+    interesting = (
+        "why",
+        "reason",
+        "outcome",
+        "label",
+        "entry",
+        "run",
+        "operation",
+        "checkpoint",
+        "name",
+        "cwd",
+    )
     values = [str(getattr(fact, name)) for name in interesting if getattr(fact, name, None)]
     return ", ".join(values[:2])
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "rewind": "take files and conversation back to a checkpoint",
     "undo": "go back a number of prompts",
     "redo": "go forward again after an undo",
+    "revert": "take back only what one prompt's run changed",
     "rebuild": "fold every view anew from the log",
     "prune": "retire what the retention no longer keeps",
     "config": "the settings, and where each value comes from",
@@ -88,6 +89,7 @@ def _run(words: list[str]) -> int:
     from recorder.home import default_home
 
     arguments.home = arguments.home or default_home(os.environ)
+    arguments.typed = words
     return int(module.run(arguments, Console()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def with_session_option(parser: argparse.ArgumentParser) -> None:
 
 def with_session_argument(parser: argparse.ArgumentParser) -> None:
     """SESSION as a word, and as `--session` too."""
-    parser.add_argument("word", metavar="SESSION", nargs="?", help="a session id or a unique beginning of one")
+    parser.add_argument(
+        "word", metavar="SESSION", nargs="?", help="a session id or a unique beginning of one"
+    )
     with_session_option(parser)
 
 
@@ -40,4 +43,46 @@ CHECKPOINT_HELP = "a number, @-N, latest, a label, an id, or a time such as “2
 def _position(word: str) -> int:
     if not word.isdecimal():
         raise argparse.ArgumentTypeError(f"{word!r} is no position of the log; see “recorder log”")
+    return int(word)
+
+
+def with_going_back(parser: argparse.ArgumentParser) -> None:
+    """The options of rewind, undo and redo."""
+    what = parser.add_mutually_exclusive_group()
+    for word, meaning in (
+        ("files", "only the files"),
+        ("conversation", "only the conversation"),
+        ("both", "files and conversation, or nothing"),
+    ):
+        what.add_argument(f"--{word}", dest="what", action="store_const", const=word, help=meaning)
+    with_going_back_files(parser)
+
+
+def with_going_back_files(parser: argparse.ArgumentParser) -> None:
+    """What concerns the files alone."""
+    parser.add_argument(
+        "--path", metavar="P", action="append", type=os.fsencode, help="only this file or folder (repeatable)"
+    )
+    parser.add_argument(
+        "--new-files",
+        choices=("delete", "keep"),
+        default="delete",
+        help="what to do with files that the session made (default: delete)",
+    )
+    parser.add_argument(
+        "--on-conflict",
+        choices=("refuse", "skip", "overwrite"),
+        default="refuse",
+        help="what to do with a file that somebody else changed too (default: refuse)",
+    )
+    parser.add_argument("--while-running", action="store_true", help="even while a run is under way")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    with_json(parser)
+
+
+def count(word: str) -> int:
+    """A number of prompts, 1 or more."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word!r} is no number of prompts")
     return int(word)

@@ -161,18 +161,21 @@ def _rich_console(*, stderr: bool) -> RichConsole:
     from rich.console import Console as RichConsole
     from rich.console import RenderHook
 
-    stream = sys.stderr if stderr else sys.stdout
-    terminal = stream.isatty()
-    console = RichConsole(
-        file=stream, markup=False, emoji=False, highlight=False, soft_wrap=not terminal,
-        force_terminal=None if terminal else False, width=None if terminal else UNLIMITED,
-        no_color=None if terminal else True,
-    )  # fmt: skip
+    class Plain(RichConsole):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would leave with 1; a reader that has seen enough is no failure
 
     class Harmless(RenderHook):
         def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
             return [_Harmless(renderable) for renderable in renderables]
 
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = stream.isatty()
+    console = Plain(
+        file=stream, markup=False, emoji=False, highlight=False, soft_wrap=not terminal,
+        force_terminal=None if terminal else False, width=None if terminal else UNLIMITED,
+        no_color=None if terminal else True,
+    )  # fmt: skip
     console.push_render_hook(Harmless())
     return console
 

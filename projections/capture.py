@@ -87,6 +87,11 @@ class CaptureReactor:
                 outcomes += [outcome] if outcome else []
         return outcomes + self._refuse_unanswered(None, why)
 
+    def refuse_all(self, why: str) -> list[Fact]:
+        """Every prompt that has no outcome has lost its moment, for the same reason."""
+        self._views.catch_up()
+        return self._refuse_unanswered(None, why)
+
     def _ask_again(self, one: checkpoints.Checkpoint) -> Ask:
         reference_at = self._views.connection.execute(
             "SELECT reference_at FROM prompts WHERE stream = ? AND entry = ?", (one.stream, one.entry)
@@ -137,7 +142,9 @@ class CaptureReactor:
             named = set(changes.named_paths(connection, work_tree.stream.hex))
             named |= {
                 row["path"]
-                for row in connection.execute("SELECT path FROM named_paths WHERE stream = ?", (ask.stream.hex,))
+                for row in connection.execute(
+                    "SELECT path FROM named_paths WHERE stream = ?", (ask.stream.hex,)
+                )
             }
             outcome = record_capture(
                 self._log,

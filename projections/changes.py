@@ -163,7 +163,8 @@ def _step_ended(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
 
 def _sign_of_life(connection: sqlite3.Connection, stream: UUID, run: str, at: int) -> None:
     connection.execute(
-        "UPDATE runs SET last_sign_at = MAX(last_sign_at, ?) WHERE stream = ? AND run = ?", (at, stream.hex, run)
+        "UPDATE runs SET last_sign_at = MAX(last_sign_at, ?) WHERE stream = ? AND run = ?",
+        (at, stream.hex, run),
     )
 
 
@@ -254,7 +255,8 @@ def transitions_of(connection: sqlite3.Connection, tree: str) -> tuple[Transitio
 def runs_of(connection: sqlite3.Connection, tree: str) -> tuple[Run, ...]:
     """The runs of every session of a work tree, by their start."""
     rows = connection.execute(
-        "SELECT runs.* FROM runs JOIN session_trees USING (stream) WHERE tree = ? ORDER BY runs.position", (tree,)
+        "SELECT runs.* FROM runs JOIN session_trees USING (stream) WHERE tree = ? ORDER BY runs.position",
+        (tree,),
     )
     return tuple(
         Run(

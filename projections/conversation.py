@@ -96,13 +96,16 @@ def _session_described(connection: sqlite3.Connection, _: int, fact: Fact) -> No
 def _session_forked(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     assert isinstance(fact, events.SessionForked)
     connection.execute(
-        "UPDATE sessions SET parent_session = ? WHERE stream = ?", (fact.parent_session, fact.originator_id.hex)
+        "UPDATE sessions SET parent_session = ? WHERE stream = ?",
+        (fact.parent_session, fact.originator_id.hex),
     )
 
 
 def _session_ended(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     assert isinstance(fact, events.SessionEnded)
-    connection.execute("UPDATE sessions SET ended = ? WHERE stream = ?", (fact.reason, fact.originator_id.hex))
+    connection.execute(
+        "UPDATE sessions SET ended = ? WHERE stream = ?", (fact.reason, fact.originator_id.hex)
+    )
 
 
 def _entry_added(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
@@ -167,7 +170,8 @@ def _prompt_given(connection: sqlite3.Connection, position: int, fact: Fact) -> 
         ),
     )
     connection.execute(
-        "UPDATE sessions SET first_prompt = COALESCE(first_prompt, ?) WHERE stream = ?", (fact.excerpt, stream)
+        "UPDATE sessions SET first_prompt = COALESCE(first_prompt, ?) WHERE stream = ?",
+        (fact.excerpt, stream),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
+
 from projections import changes, operations
 from recorder.history import Change, TreeHistory
 
@@ -33,11 +35,14 @@ def inherited_runs(connection: sqlite3.Connection, stream: str) -> dict[str, str
 
 def adopt(found: list[Change], stream: str, inherited: dict[str, str]) -> list[Change]:
     """The same changes with those of inherited runs as the fork's own: its conversation made them."""
-    import msgspec
+    if not inherited:
+        return found
+    return [_adopted(change, stream, inherited) for change in found]
 
-    return [
-        msgspec.structs.replace(change, session=stream)
-        if change.run is not None and inherited.get(change.run) == change.session
-        else change
-        for change in found
-    ]
+
+def _adopted(change: Change, stream: str, inherited: dict[str, str]) -> Change:
+    runs = tuple((stream if inherited.get(run) == session else session, run) for session, run in change.runs)
+    if runs == change.runs:
+        return change
+    own = change.run is not None and inherited.get(change.run) == change.session
+    return msgspec.structs.replace(change, runs=runs, session=stream if own else change.session)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
-from typing import Any
+from collections.abc import Iterable
+from datetime import UTC, datetime
 
-from projections import changes, conversation
+from projections import conversation
 from projections.checkpoints import Checkpoint, checkpoints_of
 from projections.conversation import PromptRow
-from projections.history import adopt, inherited_runs, tree_history
-from recorder.attribution import attribute
+from projections.sessions import SessionRow
+from recorder.applied import takes_part
 from recorder.history import Change
 from recorder.states import PathState
-
-Contains = Callable[[str, str], bool]
-"""Whether the blob with an id holds the text with a body's digest."""
 
 
 def iso(ns: int) -> str:
     """A moment in ns as ISO 8601 UTC with ms."""
-    moment = datetime.fromtimestamp(ns / 10**9, timezone.utc)
+    moment = datetime.fromtimestamp(ns / 10**9, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def session_document(
-    connection: sqlite3.Connection, row: sqlite3.Row | Any, running: bool
-) -> dict[str, object]:
+def session_document(connection: sqlite3.Connection, row: SessionRow, running: bool) -> dict[str, object]:
     """One item of `sessions`."""
     stream = row.stream
     counts = connection.execute("SELECT COUNT(*) FROM checkpoints WHERE stream = ?", (stream,)).fetchone()
@@ -36,7 +30,7 @@ def session_document(
         "agent": row.agent,
         "agent_version": row.agent_version,
         "cwd": row.cwd,
-        "work_tree": row.tree_path,
+        "work_tree": row.tree_path.decode("utf-8", "replace") if row.tree_path else None,
         "name": row.name,
         "started_at": row.started_time or iso(row.started_at),
         "last_activity": row.last_time or iso(row.last_at),
@@ -48,22 +42,16 @@ def session_document(
     }
 
 
-def changes_by_run(
-    connection: sqlite3.Connection, stream: str, contains: Contains
-) -> dict[str | None, list[Change]]:
-    """The attributed changes of a session's work tree, by the run of this session that they fall in.
+def changes_by_run(found: Iterable[Change], stream: str) -> dict[str, list[Change]]:
+    """Attributed changes by the run of a session that they fall in, whoever made them.
 
-    Changes of others that no run of the session saw are left out; inherited runs count as its own.
+    What changed between two runs is in none.
     """
-    tree = changes.tree_of(connection, stream)
-    inherited = inherited_runs(connection, stream)
-    if tree is None:
-        return {}
-    found = adopt(attribute(tree_history(connection, tree), contains), stream, inherited)
-    by_run: dict[str | None, list[Change]] = {}
+    by_run: dict[str, list[Change]] = {}
     for change in found:
-        if change.session == stream and change.run is not None:
-            by_run.setdefault(change.run, []).append(change)
+        for session, run in change.runs:
+            if session == stream:
+                by_run.setdefault(run, []).append(change)
     return by_run
 
 
@@ -90,7 +78,7 @@ def change_word(before: PathState, after: PathState) -> str:
 def change_counts(found: Iterable[Change]) -> dict[str, int]:
     """`changes` of a checkpoint: files and links that the run added, modified and deleted."""
     counts = {"added": 0, "modified": 0, "deleted": 0}
-    for before, after in net_changes(found).values():
+    for before, after in net_changes(one for one in found if takes_part(one, None)).values():
         if "dir" in (before.kind, after.kind) and {before.kind, after.kind} <= {"dir", "absent"}:
             continue
         word = change_word(before, after)
@@ -122,12 +110,12 @@ def checkpoint_document(
 
 
 def checkpoint_documents(
-    connection: sqlite3.Connection, stream: str, session: str, contains: Contains, *, all_branches: bool
+    connection: sqlite3.Connection, stream: str, session: str, found: Iterable[Change], *, all_branches: bool
 ) -> list[dict[str, object]]:
     """`checkpoints`: newest first."""
     prompts = {prompt.entry: prompt for prompt in conversation.prompts_of(connection, stream)}
     active = {prompt.entry for prompt in conversation.active_prompts(connection, stream)}
-    by_run = changes_by_run(connection, stream, contains)
+    by_run = changes_by_run(found, stream)
     ids = {one.entry: one.id for one in checkpoints_of(connection, stream)}
     return [
         checkpoint_document(
@@ -148,7 +136,9 @@ def tree_document(connection: sqlite3.Connection, stream: str, session: str) -> 
     leaf = conversation.leaf_of(connection, stream)
     active = set(conversation.path_to_root(connection, stream, leaf))
     numbers = {one.entry: one.number for one in checkpoints_of(connection, stream)}
-    rows = connection.execute("SELECT * FROM entries WHERE stream = ? AND in_tree ORDER BY position", (stream,))
+    rows = connection.execute(
+        "SELECT * FROM entries WHERE stream = ? AND in_tree ORDER BY position", (stream,)
+    )
     return {
         "session": session,
         "leaf": leaf,

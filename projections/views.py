@@ -183,7 +183,9 @@ def _run_schema(connection: sqlite3.Connection) -> None:
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    rows = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    )
     return [row["name"] for row in rows]
 
 

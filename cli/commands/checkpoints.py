@@ -24,7 +24,7 @@ def add(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording, the_session
-    from cli.files import contains_fragment
+    from cli.files import attributed
     from projections.listing import checkpoint_documents
 
     with existing_recording(arguments) as recording:
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             recording.views.connection,
             session.stream,
             session.session,
-            contains_fragment(recording, session),
+            attributed(recording, session),
             all_branches=arguments.all_branches,
         )
     if arguments.json:
@@ -67,7 +67,7 @@ def _show(session: str, documents: list[dict[str, Any]], console: Console) -> No
 
 
 def _state(one: dict[str, Any]) -> str:
-    return one["state"] + (" ⚑" if one["pinned"] else "")
+    return f"{one['state']}{' ⚑' if one['pinned'] else ''}"
 
 
 def changes_text(counts: dict[str, int]) -> str:
@@ -82,4 +82,7 @@ def _reasons(documents: list[dict[str, Any]]) -> list[str]:
     for one in documents:
         if one["why_not"] and one["state"] != "retired":
             by_reason.setdefault(one["why_not"], []).append(str(one["number"]))
-    return [f"#{', #'.join(numbers[:5])}{' …' if len(numbers) > 5 else ''}: {why}" for why, numbers in by_reason.items()]
+    return [
+        f"#{', #'.join(numbers[:5])}{' …' if len(numbers) > 5 else ''}: {why}"
+        for why, numbers in by_reason.items()
+    ]

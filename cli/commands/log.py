@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from cli.options import with_at, with_json, with_session_argument
 
 if TYPE_CHECKING:
-    from cli.choice import SessionRow
     from cli.context import Recording
     from cli.options import Subparsers
     from cli.output import Console
+    from projections.sessions import SessionRow
     from recorder.log import Stored
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from cli.options import with_at, with_folder, with_json
 
 if TYPE_CHECKING:
-    from cli.choice import SessionRow
     from cli.context import Recording
     from cli.options import Subparsers
     from cli.output import Console
+    from projections.sessions import SessionRow
 
 
 def add(subparsers: Subparsers) -> None:
@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _documents(recording: Recording, arguments: argparse.Namespace) -> list[dict[str, object]]:
-    from cli.choice import sessions
     from cli.context import current_folder
     from projections.listing import session_document
     from projections.running import under_way
+    from projections.sessions import sessions
     from recorder.sources import source_of
 
     connection, here, now = recording.views.connection, current_folder(arguments), time.time_ns()

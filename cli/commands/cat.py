@@ -1,0 +1,66 @@
+"""`recorder cat`: the bytes of one file at a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from cli.options import CHECKPOINT_HELP, with_session_option
+
+if TYPE_CHECKING:
+    from cli.options import Subparsers
+    from cli.output import Console
+
+
+def add(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "cat", description="Write the bytes of one file, as it stood at a checkpoint, to stdout."
+    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
+    parser.add_argument(
+        "path", metavar="PATH", type=os.fsencode, help="relative to the work tree, or absolute"
+    )
+    with_session_option(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.context import existing_recording
+    from cli.files import commit_of, stored_files
+    from cli.pick import the_checkpoint
+    from projections.capture import known_tree
+    from recorder.errors import NotFound, Refused
+
+    with existing_recording(arguments) as recording:
+        _, checkpoint = the_checkpoint(recording, arguments, arguments.checkpoint)
+        commit = commit_of(checkpoint)
+        assert checkpoint.tree is not None
+        path = relative_to_tree(
+            arguments.path, known_tree(recording.views, checkpoint.tree).path, os.getcwdb()
+        )
+        with stored_files(recording, checkpoint.tree) as files:
+            state = files.state(commit, path)
+            name = os.fsdecode(path)
+            if state.kind == "absent":
+                raise NotFound(f"{name} did not exist at checkpoint {checkpoint.number}", code="no_file")
+            if not state.known:
+                raise NotFound(
+                    f"{name} was not captured at checkpoint {checkpoint.number}: {state.kind}", code="no_file"
+                )
+            if state.kind == "dir":
+                raise Refused(f"{name} was a folder at checkpoint {checkpoint.number}", code="folder")
+            sys.stdout.buffer.write(files.blob(state.oid))
+    return 0
+
+
+def relative_to_tree(path: bytes, root: bytes, cwd: bytes) -> bytes:
+    """A path as the store names it. A relative one is tried from the current folder where that lies in
+    the work tree, else it is taken as relative to the work tree; outside it is absolute."""
+    inside = cwd == root or cwd.startswith(root.rstrip(b"/") + b"/")
+    base = cwd if inside else root
+    whole = os.path.normpath(os.path.join(base, path))
+    if whole == root:
+        return b""
+    prefix = root.rstrip(b"/") + b"/"
+    return whole[len(prefix) :] if whole.startswith(prefix) else whole

@@ -1,0 +1,98 @@
+"""`recorder diff`: between two checkpoints, or a checkpoint and the work tree."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from cli.options import CHECKPOINT_HELP, with_json, with_session_option
+
+if TYPE_CHECKING:
+    from cli.context import Recording
+    from cli.differences import Difference
+    from cli.options import Subparsers
+    from cli.output import Console
+
+
+def add(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "diff",
+        usage="recorder diff [A] [B] [--stat] [--session SESSION] [--json] [-- PATH …]",
+        description="Show what differs between two checkpoints, or between a checkpoint (default: the latest) "
+        "and the work tree.",
+    )
+    parser.add_argument("words", metavar="A B", nargs="*", help=CHECKPOINT_HELP)
+    parser.add_argument("--stat", action="store_true", help="lines added and removed per file")
+    with_session_option(parser)
+    with_json(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.context import existing_recording
+    from recorder.errors import UsageProblem
+
+    words, paths = _split(arguments)
+    if len(words) > 2:
+        raise UsageProblem("diff takes at most two checkpoints; files come after “--”")
+    with existing_recording(arguments) as recording:
+        found = _differences(recording, arguments, words or ["latest"], paths)
+        if arguments.json:
+            console.json([one.document() for one in found])
+            return 0
+        _show(found, arguments.stat, console)
+    return 0
+
+
+def _split(arguments: argparse.Namespace) -> tuple[list[str], list[bytes]]:
+    """Checkpoints before `--`, files after it: the parser itself forgets where it stood."""
+    typed = list(arguments.typed)
+    if "--" not in typed:
+        return list(arguments.words), []
+    after = len(typed) - typed.index("--") - 1
+    words = list(arguments.words)
+    return words[: len(words) - after], [os.fsencode(word) for word in words[len(words) - after :]]
+
+
+def _differences(
+    recording: Recording, arguments: argparse.Namespace, words: list[str], paths: list[bytes]
+) -> list[Difference]:
+    from cli.commands.cat import relative_to_tree
+    from cli.differences import between, to_disk
+    from cli.files import commit_of, stored_files
+    from cli.pick import the_checkpoint
+    from projections.capture import known_tree
+    from recorder.errors import Refused
+    from recorder.routes import inside
+
+    chosen = [the_checkpoint(recording, arguments, word)[1] for word in words]
+    commits = [commit_of(one) for one in chosen]
+    trees = {one.tree for one in chosen}
+    if len(trees) > 1:
+        raise Refused("the two checkpoints are of different work trees", code="different_trees")
+    tree = chosen[0].tree
+    assert tree is not None
+    work_tree = known_tree(recording.views, tree)
+    wanted = tuple(relative_to_tree(path, work_tree.path, os.getcwdb()) for path in paths)
+    with stored_files(recording, tree) as files:
+        found = between(files, *commits) if len(commits) == 2 else to_disk(files, work_tree, commits[0])
+        return [one for one in found if inside(one.path, wanted)]
+
+
+def _show(found: list[Difference], stat: bool, console: Console) -> None:
+    if not found:
+        console.show("No difference.")
+    for one in found:
+        console.show(one.stat() if stat else _coloured(one.unified()))
+
+
+def _coloured(lines: list[str]) -> Any:
+    from rich.text import Text
+
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    text = Text()
+    for line in lines:
+        head = line.startswith(("+++", "---", "diff "))
+        text.append(line + "\n", style="bold" if head else styles.get(line[:1], ""))
+    text.rstrip()
+    return text

@@ -1,0 +1,75 @@
+"""`recorder show`: one checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from cli.options import CHECKPOINT_HELP, with_at, with_json, with_session_option
+
+if TYPE_CHECKING:
+    from cli.options import Subparsers
+    from cli.output import Console
+
+
+def add(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "show",
+        description="Show one checkpoint: its prompt, its state, the files that its run changed and by whom.",
+    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
+    with_session_option(parser)
+    with_at(parser)
+    with_json(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.context import existing_recording
+    from cli.inspect import checkpoint_details
+    from cli.pick import the_checkpoint
+
+    with existing_recording(arguments) as recording:
+        session, checkpoint = the_checkpoint(recording, arguments, arguments.checkpoint)
+        document, prompt = checkpoint_details(recording, session, checkpoint)
+    if arguments.json:
+        console.json(document)
+    else:
+        _show(document, prompt, console)
+    return 0
+
+
+def _show(document: dict[str, Any], prompt: str, console: Console) -> None:
+    from cli.output import local_time, relative_time
+
+    console.show(f"#{document['number']}  {document['id']}  session {document['session']}")
+    console.show(
+        f"{document['state']}{', pinned' if document['pinned'] else ''}"
+        f"{', label ' + document['label'] if document['label'] else ''}"
+        f"  given {relative_time(document['created_at'])} ({local_time(document['created_at'])}),"
+        f" captured by {document['source']}"
+    )
+    if document["why_not"]:
+        console.show(document["why_not"])
+    console.show("\n" + prompt.rstrip("\n") + "\n")
+    _show_files(document["files"], console)
+    _show_notes("not known", document["unknown"], console)
+    _show_notes("left out", document["skipped"], console)
+
+
+def _show_files(files: list[dict[str, str]], console: Console) -> None:
+    if not files:
+        console.show("Its run changed no file.")
+        return
+    for one in files:
+        whose = "" if one["by"] == "session" else f"  — {one['by']}: {one['why']}"
+        console.show(f"  {one['change']:<9}{one['path']}{whose}")
+
+
+def _show_notes(title: str, notes: list[dict[str, str]], console: Console) -> None:
+    if not notes:
+        return
+    console.show(f"\n{title} ({len(notes)}):")
+    for one in notes[:20]:
+        console.show(f"  {one['path']}: {one['why']}")
+    if len(notes) > 20:
+        console.show(f"  … and {len(notes) - 20} more; see them all with --json")

@@ -1,0 +1,132 @@
+"""`recorder watch`: follow the agents' logs, capture at every prompt, run the schedule."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cli.context import Recording
+    from cli.options import Subparsers
+    from cli.output import Console
+
+LATE = "it was given before the recorder watched"
+RETRY_SECONDS = 5.0
+"""How long to wait when the log cannot take what was read (a full disk, say) before it is offered again."""
+
+
+def add(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "watch",
+        description="Follow the session logs of every agent, or the given files and folders, and capture the "
+        "work tree at every prompt. Prints “ready” on stderr when it follows everything that there is.",
+    )
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        type=Path,
+        help="logs or folders of logs, which need not exist yet",
+    )
+    parser.add_argument("--once", action="store_true", help="catch up and leave")
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.context import new_recording
+    from cli.policy import settings
+
+    if not settings().enabled:
+        console.note("recorder: it is switched off (setting “enabled”); nothing is recorded")
+        return 0
+    with new_recording(arguments) as recording, recording.home.lock("watch", timeout=0):
+        _Watch(recording, arguments, console).run()
+    return 0
+
+
+class _Watch:
+    """One watcher: reads, appends, captures, in one thread, until it is told to stop."""
+
+    def __init__(self, recording: Recording, arguments: argparse.Namespace, console: Console) -> None:
+        from recorder.follow import Follower, all_roots
+        from recorder.ingest import Ingest
+        from recorder.sources import all_sources
+
+        self._recording, self._console = recording, console
+        self._once = arguments.once
+        sources = all_sources()
+        paths = [path.expanduser().absolute() for path in arguments.paths]
+        roots = all_roots(sources, os.environ, Path.home(), paths)
+        self._follower = Follower(sources, recording.log, roots)
+        self._ingest = Ingest(recording.log, sources)
+        self._stop = threading.Event()
+        self._sweep_due = threading.Event()
+
+    def run(self) -> None:
+        from cli.reactor import reactor_of
+        from cli.recovering import recover
+
+        for sentence in recover(self._recording):
+            self._console.note(f"recorder: {sentence}")
+        self._take_signals()
+        with self._follower, reactor_of(self._recording) as self._reactor:
+            self._round()
+            self._reactor.catch_up(LATE)
+            self._console.note("ready")
+            if not self._once:
+                self._keep_on()
+
+    def _keep_on(self) -> None:
+        from projections.schedule import Schedule
+
+        with Schedule(self._mark_sweep):
+            while not self._stop.is_set():
+                self._follower.wait()
+                if not self._stop.is_set():
+                    self._round()
+                if self._sweep_due.is_set():
+                    self._sweep()
+
+    def _round(self) -> None:
+        """Everything new is read and answered. What the log cannot take now is offered again later."""
+        from recorder.errors import LogFailure
+        from recorder.logfile import NotALog
+
+        try:
+            for piece in self._follower.poll():
+                if isinstance(piece, NotALog):
+                    self._console.note(f"recorder: {piece.why}")
+                    continue
+                outcome = self._ingest.take(*piece)
+                self._reactor.react(outcome.facts)
+                if self._stop.is_set():
+                    return
+        except LogFailure as error:
+            if self._once:
+                raise
+            self._console.note(f"recorder: {error.message}")
+            self._stop.wait(RETRY_SECONDS)
+
+    def _sweep(self) -> None:
+        from cli.commands.prune import run_retention
+
+        self._sweep_due.clear()
+        _, problems = run_retention(self._recording, dry_run=False)
+        for problem in problems:
+            self._console.note(f"recorder: {problem}")
+
+    def _mark_sweep(self) -> None:
+        self._sweep_due.set()
+        self._follower.wake()
+
+    def _take_signals(self) -> None:
+        def stop(*_: object) -> None:
+            self._stop.set()
+            self._follower.wake()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGHUP, stop)

@@ -1,0 +1,254 @@
+"""What rewind, undo, redo and revert share: from what is asked, by a plan, to the report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from cli.ground import Seen, TreeGround
+from cli.report import Report
+from projections import conversation
+from projections.capture import known_tree
+from projections.running import under_way
+from projections.sessions import SessionRow
+from recorder.conversation import Way, find_way, take
+from recorder.errors import NotFound, RecorderError, Refused
+from recorder.planned import Options, Plan, Warned, moved
+from recorder.rewind import Carried, Undertaking, carry_out
+from recorder.sources import source_of
+
+if TYPE_CHECKING:
+    from cli.context import Recording
+    from cli.output import Console
+    from projections.checkpoints import Checkpoint
+    from recorder.sources.base import Source
+    from recorder.states import GitPosition
+    from recorder.worktree import WorkTree
+
+
+class Aim(NamedTuple):
+    """What a command wants: a plan from what is seen, and where the conversation is to go on.
+
+    `keep` is the entry after which the conversation goes on, `prompt` the entry that would come next
+    (None: the end of a path). `then` is where git stood at the target.
+    """
+
+    verb: str
+    tree: str
+    checkpoint: Checkpoint | None
+    make: Callable[[Seen, Options], Plan]
+    keep: str | None
+    prompt: str | None
+    position_before: str | None
+    position_after: str | None
+    text: str
+    inverts: str | None = None
+    subject: str = ""
+    """The verb of the operation that is taken back, or done again."""
+    then: GitPosition | None = None
+    conversation_moves: bool = True
+
+
+class _Talk:
+    """The conversation's part of one command."""
+
+    def __init__(self, way: Way, source: Source, log: Path, session: str) -> None:
+        self.way = way
+        self._source, self._log, self._session = source, log, session
+
+    @property
+    def possible(self) -> bool:
+        return self.way.status == "possible"
+
+    def take(self) -> str | None:
+        return take(self.way, self._source, self._log, self._session)
+
+
+def go(
+    arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim, console: Console
+) -> int:
+    """Plan, ask where a person can answer, carry out, report; returns the exit code."""
+    from cli.policy import policy_of
+    from recorder.capture import Tree
+    from recorder.worktree import still_there
+
+    work_tree = known_tree(recording.views, aim.tree)
+    still_there(work_tree)
+    options = _options(arguments, work_tree)
+    wants_files = arguments.what != "conversation"
+    with Tree(recording.home, work_tree, policy_of(work_tree)) as tree:
+        ground = TreeGround(
+            recording,
+            tree,
+            work_tree,
+            session.stream,
+            lambda seen: aim.make(seen, options) if wants_files else Plan(),
+        )
+        plan = ground.plan()
+        talk = _talk(arguments, recording, session, aim)
+        report = Report(
+            session, aim, arguments.what, talk.way, _warnings(recording, session, aim, plan, ground.git)
+        )
+        _refuse_while_running(arguments, recording, session, aim, plan)
+        if arguments.dry_run:
+            return report.planned(plan, arguments, console)
+        if plan.refused:
+            return report.carried(Carried("refused", plan), arguments, console)
+        approved = report.approve(plan, arguments, console)
+        if approved is False:
+            return report.declined(console)
+        carried = carry_out(
+            recording.home,
+            recording.log,
+            tree,
+            work_tree,
+            ground,
+            _undertaking(recording, session, aim),
+            talk,
+            approved=plan if approved else None,
+        )
+    return report.carried(carried, arguments, console)
+
+
+def _options(arguments: argparse.Namespace, work_tree: WorkTree) -> Options:
+    from cli.commands.cat import relative_to_tree
+
+    paths = tuple(relative_to_tree(path, work_tree.path, os.getcwdb()) for path in arguments.path or ())
+    return Options(on_conflict=arguments.on_conflict, new_files=arguments.new_files, paths=paths)
+
+
+def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim) -> _Talk:
+    """Raises Refused where the conversation was asked for by name and cannot go."""
+    source, log = source_of(session.agent), Path(os.fsdecode(session.log))
+    leaf = conversation.leaf_of(recording.views.connection, session.stream)
+    if arguments.what == "files" or not aim.conversation_moves:
+        return _Talk(Way("noop"), source, log, session.session)
+    way = find_way(
+        source, log, session.session, keep=aim.keep, leaf=leaf, prompt=aim.prompt or "", cwd=session.cwd
+    )
+    if way.status == "unavailable" and arguments.what in ("conversation", "both"):
+        instead = f"; instead: {way.resume}" if way.resume else ""
+        raise Refused(
+            f"the conversation cannot be taken back: {way.why}{instead}",
+            code="conversation_unavailable",
+            resume=way.resume,
+        )
+    return _Talk(way, source, log, session.session)
+
+
+def _undertaking(recording: Recording, session: SessionRow, aim: Aim) -> Undertaking:
+    return Undertaking(
+        verb=aim.verb,
+        session=UUID(session.stream),
+        checkpoint=aim.checkpoint.id if aim.checkpoint else None,
+        inverts=aim.inverts,
+        position_before=aim.position_before,
+        position_after=aim.position_after,
+        leaf_before=conversation.leaf_of(recording.views.connection, session.stream),
+        leaf_after=aim.keep if aim.conversation_moves else None,
+    )
+
+
+def _warnings(
+    recording: Recording, session: SessionRow, aim: Aim, plan: Plan, git_now: GitPosition | None
+) -> list[Warned]:
+    found = [*plan.warnings, *moved(aim.then, git_now)]
+    if aim.checkpoint is not None and aim.checkpoint.late:
+        found.append(
+            Warned(
+                "late_capture", "the checkpoint was captured late: what the run changed before is not known"
+            )
+        )
+    if aim.checkpoint is not None and aim.checkpoint.state == "partial":
+        found.append(Warned("partial", aim.checkpoint.why or "not every file is known"))
+    for other in _others(recording, session, aim.tree):
+        if why := _running(recording, other):
+            found.append(Warned("other_session_running", f"session {other.session} is running here: {why}"))
+    return found
+
+
+def _others(recording: Recording, session: SessionRow, tree: str) -> list[SessionRow]:
+    from projections.sessions import sessions
+
+    return [
+        one
+        for one in sessions(recording.views.connection)
+        if one.tree == tree and one.stream != session.stream
+    ]
+
+
+def _running(recording: Recording, session: SessionRow) -> str | None:
+    return under_way(
+        recording.views.connection,
+        session.stream,
+        session.session,
+        session.log,
+        source_of(session.agent),
+        time.time_ns(),
+    )
+
+
+def _refuse_while_running(
+    arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim, plan: Plan
+) -> None:
+    if arguments.while_running:
+        return
+    if why := _running(recording, session):
+        raise Refused(
+            f"session {session.session} is running: {why}; end it, or say --while-running", code="running"
+        )
+    planned = {step.path for step in plan.steps}
+    for other in _others(recording, session, aim.tree):
+        if _running(recording, other) and planned & _touched_by_run(recording, other, aim.tree):
+            raise Refused(
+                f"session {other.session} is running and has touched files of this plan; end it, "
+                "or say --while-running",
+                code="other_session_running",
+            )
+
+
+def _touched_by_run(recording: Recording, session: SessionRow, tree: str) -> set[bytes]:
+    """The paths that changed in the work tree since a session's last run began."""
+    rows = recording.views.connection.execute(
+        "SELECT DISTINCT path FROM transitions WHERE tree = ? AND until >="
+        " (SELECT began_at FROM runs WHERE stream = ? ORDER BY position DESC LIMIT 1)",
+        (tree, session.stream),
+    )
+    return {row["path"] for row in rows}
+
+
+def bring_up_to_date(recording: Recording, session: SessionRow) -> None:
+    """Read what the session's log has and the recording has not, and end what a crash left half done."""
+    from cli.catching_up import catch_up_log
+    from cli.recovering import recover
+
+    recover(recording)
+    catch_up_log(recording, session)
+
+
+def captured_checkpoint(one: Checkpoint) -> Checkpoint:
+    """A checkpoint whose files can be gone back to. Raises Refused with the reason."""
+    if not one.restorable or one.tree is None or one.capture_position is None:
+        raise Refused(
+            f"the files from before prompt {one.number} cannot be brought back: {one.why or one.state}",
+            code=one.state,
+        )
+    return one
+
+
+def text_of(recording: Recording, stream: str, entry: str) -> str:
+    """The full text of a prompt."""
+    row = recording.views.connection.execute(
+        "SELECT text, excerpt FROM prompts WHERE stream = ? AND entry = ?", (stream, entry)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"no prompt {entry} is recorded", code="no_prompt")
+    try:
+        return recording.log.body(row["text"]).decode("utf-8", "replace")
+    except RecorderError:
+        return str(row["excerpt"])

@@ -1,0 +1,139 @@
+"""The ground that a plan stands on: a work tree's history from the views, and its disk as it is now."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sqlite3
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projections import changes
+from projections.capture import last_commit
+from projections.history import adopt, inherited_runs, tree_history
+from recorder.attribution import attribute, unseen_writes
+from recorder.errors import RecorderError
+from recorder.events import Body
+from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
+from recorder.planned import Disk, Plan
+from recorder.states import GitPosition
+
+if TYPE_CHECKING:
+    from cli.context import Recording
+    from recorder.capture import Look, Tree
+    from recorder.worktree import WorkTree
+
+NEVER = 2**62
+"""A log position after every other: of what is seen on disk and not captured yet."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What plans are made from: the attributed changes, the operations, and the disk."""
+
+    changes: list[Change]
+    operations: tuple[Operation, ...]
+    unseen: list[Unseen]
+    disk: Disk
+    git: GitPosition | None
+    paths: Callable[[], frozenset[bytes]]
+    """Every path that captures hold now; walks the newest capture when asked."""
+
+
+class TreeGround:
+    """One work tree during one command. `make` turns what is seen into the plan that is asked for."""
+
+    def __init__(
+        self, recording: Recording, tree: Tree, work_tree: WorkTree, stream: str, make: Callable[[Seen], Plan]
+    ) -> None:
+        self._recording, self._tree, self._work_tree = recording, tree, work_tree
+        self._stream, self._make = stream, make
+        self.git: GitPosition | None = None
+
+    def plan(self, *, secured: bool = False) -> Plan:
+        seen = self.see(secured=secured)
+        self.git = seen.git
+        return self._make(seen)
+
+    def last_commit(self) -> str | None:
+        self._recording.views.catch_up()
+        return last_commit(self._recording.views, self._work_tree.stream)
+
+    def named(self) -> set[bytes]:
+        return set(changes.named_paths(self._recording.views.connection, self._work_tree.stream.hex))
+
+    def see(self, *, secured: bool) -> Seen:
+        """`secured`: everything on disk was captured a moment ago, so that there is no need to look."""
+        previous = self.last_commit()
+        connection = self._recording.views.connection
+        history = tree_history(connection, self._work_tree.stream.hex)
+        git = list(history.git.values())[-1] if history.git else None
+        if not secured:
+            look = self._tree.look(previous=previous, named=self.named())
+            history = msgspec.structs.replace(
+                history,
+                transitions=history.transitions + _pending(look, _last_end(connection, self._work_tree)),
+            )
+            git = look.git
+        where = locate(self._tree)
+        found = attribute(history, locate=where, contains=self._contains)
+        return Seen(
+            changes=adopt(found, self._stream, inherited_runs(connection, self._stream)),
+            operations=history.operations,
+            unseen=unseen_writes(history, locate=where),
+            disk=Disk(state=functools.cache(self._tree.current), children=self._children),
+            git=git,
+            paths=lambda: self._paths(previous, history),
+        )
+
+    def _paths(self, commit: str | None, history: TreeHistory) -> frozenset[bytes]:
+        stored = {path for path, _ in self._tree.walk(commit)} if commit else set()
+        return frozenset(stored | {one.path for one in history.transitions if one.position == NEVER})
+
+    def _contains(self, oid: str, fragment: Body) -> bool:
+        return contains(self._recording, self._tree, oid, fragment)
+
+    def _children(self, folder: bytes) -> list[bytes]:
+        whole = folder if folder.startswith(b"/") else os.path.join(self._work_tree.path, folder)
+        try:
+            return [os.path.join(folder, name) for name in os.listdir(whole)]
+        except OSError:
+            return []
+
+
+def _last_end(connection: sqlite3.Connection, work_tree: WorkTree) -> int:
+    row = connection.execute(
+        "SELECT MAX(ended_at) FROM captures WHERE tree = ?", (work_tree.stream.hex,)
+    ).fetchone()
+    return int(row[0] or 0)
+
+
+def _pending(look: Look, since: int) -> tuple[Transition, ...]:
+    return tuple(
+        Transition(
+            id=f"look:{ordinal}",
+            position=NEVER,
+            path=change.path,
+            before=change.before,
+            after=change.after,
+            changed_at=change.changed_at,
+            by_git=change.by_git,
+            since=since,
+            until=look.began_at,
+        )
+        for ordinal, change in enumerate(look.delta)
+    )
+
+
+def contains(recording: Recording, tree: Tree, oid: str, fragment: Body) -> bool:
+    """Whether a stored file holds a text that the agent's log names; what is gone proves nothing."""
+    try:
+        return recording.log.body(fragment.digest) in tree.blob(oid)
+    except RecorderError:
+        return False
+
+
+def locate(tree: Tree) -> Callable[[bytes], bytes]:
+    """How a path that a tool named is called in captures; what is never captured keeps its name."""
+    return functools.cache(lambda path: tree.key(path) or path)

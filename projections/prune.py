@@ -1,0 +1,167 @@
+"""The retention at work: retire what the rules let go, and release what no kept checkpoint needs.
+
+The daily schedule and `recorder prune` call the same function. Each retirement is an event in the
+work tree's stream; the record with its prompt, paths and hashes stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import msgspec
+
+from projections import checkpoints
+from projections.capture import known_tree
+from projections.checkpoints import Checkpoint
+from projections.views import Views
+from recorder.capture import Tree
+from recorder.errors import RecorderError
+from recorder.events import CheckpointRetired
+from recorder.home import Home
+from recorder.log import EventLog
+from recorder.policy import Policy
+from recorder.recording import lock_name
+from recorder.retention import DAY_NS, Candidate, Held, Limits, Verdict, commits_to_release, judge
+from recorder.worktree import WorkTree
+
+SAFETY_DAYS = 30
+"""How long the safety capture of a rewind lives, whatever the checkpoints do."""
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What came of it. `problems` names the work trees whose store could not be cleaned, with the reason."""
+
+    verdicts: tuple[Verdict, ...]
+    freed_bytes: int
+    problems: tuple[str, ...]
+
+
+def prune(
+    home: Home,
+    log: EventLog,
+    views: Views,
+    limits: Limits,
+    now: int,
+    policy_of: Callable[[WorkTree], Policy],
+    *,
+    dry_run: bool = False,
+) -> Pruned:
+    """Judge every live checkpoint; unless `dry_run`, retire and release under each tree's lock."""
+    views.catch_up()
+    verdicts = judge(_candidates(views), limits, now)
+    if dry_run:
+        return Pruned(tuple(verdicts), 0, ())
+    freed, problems = 0, []
+    for tree in _trees(views):
+        try:
+            freed += _prune_tree(home, log, views, tree, limits, now, policy_of)
+        except RecorderError as error:
+            problems.append(error.message)
+    return Pruned(tuple(verdicts), freed, tuple(problems))
+
+
+def _candidates(views: Views, tree: str | None = None) -> list[Candidate]:
+    rows = views.connection.execute(
+        "SELECT c.id, c.stream, c.number, c.pinned, c.label, captures.ended_at FROM checkpoints c"
+        " JOIN captures ON captures.capture = c.capture"
+        " WHERE c.state IN ('complete', 'partial')" + (" AND c.tree = ?" if tree else ""),
+        (tree,) if tree else (),
+    )
+    return [
+        Candidate(
+            checkpoint=row["id"],
+            session=row["stream"],
+            number=row["number"],
+            recorded_at=row["ended_at"],
+            exempt="pinned" if row["pinned"] else "labelled" if row["label"] else None,
+        )
+        for row in rows
+    ]
+
+
+def _trees(views: Views) -> list[str]:
+    return [row["tree"] for row in views.connection.execute("SELECT tree FROM trees ORDER BY tree")]
+
+
+def _prune_tree(
+    home: Home,
+    log: EventLog,
+    views: Views,
+    tree: str,
+    limits: Limits,
+    now: int,
+    policy_of: Callable[[WorkTree], Policy],
+) -> int:
+    """Returns the bytes freed. Nothing is written for a tree that has nothing to let go."""
+    with home.lock(lock_name(UUID(tree))):
+        views.catch_up()
+        for verdict in judge(_candidates(views, tree), limits, now):
+            if verdict.retire:
+                _retire(log, views, UUID(tree), verdict, now)
+        views.catch_up()
+        release = commits_to_release(_held(views, tree), _spans(views, tree), now)
+        if not release:
+            return 0
+        work_tree = known_tree(views, tree)
+        with Tree(home, work_tree, policy_of(work_tree)) as files:
+            before = files.bytes_used()
+            files.release(release)
+            files.collect()
+            return max(before - files.bytes_used(), 0)
+
+
+def _retire(log: EventLog, views: Views, tree: UUID, verdict: Verdict, now: int) -> None:
+    one = checkpoints.checkpoint(views.connection, verdict.candidate.checkpoint)
+    if one is None or one.capture is None:
+        return
+    log.append(
+        [
+            CheckpointRetired(
+                originator_id=tree,
+                originator_version=log.version(tree) + 1,
+                at=now,
+                checkpoint=one.id,
+                capture=one.capture,
+                reason=verdict.reason,
+            )
+        ]
+    )
+
+
+def _held(views: Views, tree: str) -> list[Held]:
+    kept = {one.capture for one in _kept(views, tree)} | {one.after_capture for one in _kept(views, tree)}
+    rows = views.connection.execute("SELECT * FROM captures WHERE tree = ? ORDER BY position", (tree,))
+    return [
+        Held(
+            capture=row["capture"],
+            commit=row["commit_id"],
+            position=row["position"],
+            needed=row["capture"] in kept,
+            standalone_until=row["ended_at"] + SAFETY_DAYS * DAY_NS if row["moment"] != "prompt" else 0,
+        )
+        for row in rows
+    ]
+
+
+def _kept(views: Views, tree: str) -> list[Checkpoint]:
+    rows = views.connection.execute(
+        "SELECT id FROM checkpoints WHERE tree = ? AND state IN ('complete', 'partial')", (tree,)
+    )
+    found = (checkpoints.checkpoint(views.connection, row["id"]) for row in rows.fetchall())
+    return [one for one in found if one is not None]
+
+
+def _spans(views: Views, tree: str) -> list[tuple[int, int]]:
+    """From a kept checkpoint's capture to the first capture after its run, by log position."""
+    spans = []
+    for one in _kept(views, tree):
+        first = one.capture_position or 0
+        last = views.connection.execute(
+            "SELECT MIN(captures.position) FROM captures LEFT JOIN runs ON runs.stream = ? AND runs.run = ?"
+            " WHERE tree = ? AND captures.position > ?"
+            " AND captures.began_at >= COALESCE(runs.ended_at, runs.last_sign_at, 0)",
+            (one.stream, one.entry, tree, first),
+        ).fetchone()[0]
+        spans.append((first, last if last is not None else first))
+    return spans

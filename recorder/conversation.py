@@ -1,0 +1,71 @@
+"""Taking a conversation back in place: only into the log of a session that is proved closed.
+
+What must be appended and whether the agent understands it is the source's knowledge; this module
+checks first, appends one line, and says why where it cannot be done.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from recorder.sources.base import Move, Source
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How a conversation could go. `status`: `possible`, `noop` (it stands there already) or
+    `unavailable` with `why`. `resume` is the agent's command that goes on from there."""
+
+    status: str
+    line: bytes | None = None
+    resume: str | None = None
+    why: str | None = None
+
+
+def find_way(
+    source: Source,
+    log: Path,
+    session: str,
+    *,
+    keep: str | None,
+    leaf: str | None,
+    prompt: str,
+    cwd: str | None,
+) -> Way:
+    """Whether the conversation can be made to go on after entry `keep` (None: from its start) instead of
+    `leaf`, where it stands. `prompt` is the entry id of the prompt that would be given next."""
+    if keep == leaf:
+        return Way("noop")
+    if not log.is_file():
+        return Way("unavailable", why=f"the agent's log {log} is gone")
+    move = source.move(log, session, keep, prompt, cwd)
+    closed = source.closed(log, session)
+    if closed.state != "closed":
+        return Way("unavailable", resume=move.resume, why=closed.why)
+    return _way(move)
+
+
+def _way(move: Move) -> Way:
+    if move.line is None:
+        return Way("unavailable", resume=move.resume, why=move.why)
+    return Way("possible", line=move.line, resume=move.resume)
+
+
+def take(way: Way, source: Source, log: Path, session: str) -> str | None:
+    """Append the line that moves the conversation, durably. Returns why it failed, or None."""
+    assert way.line is not None
+    closed = source.closed(log, session)
+    if closed.state != "closed":
+        return closed.why
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        try:
+            written = os.write(descriptor, way.line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return f"the agent's log cannot be written: {error.strerror}"
+    return None if written == len(way.line) else "the agent's log took only a part of the line"

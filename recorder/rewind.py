@@ -1,0 +1,278 @@
+"""Carrying out a rewind, an undo, a redo or a revert: the order that never loses anything.
+
+Safety capture → planned, durable → files → conversation → applied → what was displaced goes → a
+capture of the rewind's own writes. All under the work tree's lock. What is to be done comes in as a
+plan that is computed again here; what is asked of a person stays outside.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+import msgspec
+
+from recorder.apply import ApplyReport, apply, finish
+from recorder.errors import Refused
+from recorder.events import Captured, CaptureFailed, RewindApplied, RewindFailed, RewindPlanned
+from recorder.planned import Plan, same
+from recorder.recording import Occasion, lock_name, record_capture
+from recorder.states import PathNote
+
+if TYPE_CHECKING:
+    from recorder.capture import Tree
+    from recorder.home import Home
+    from recorder.log import EventLog
+    from recorder.worktree import WorkTree
+
+Step = Callable[[str], None]
+"""Called with a name before and after every step, for tests that kill there."""
+
+
+class Undertaking(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for: the fields of `events.RewindPlanned` that are known beforehand."""
+
+    verb: str
+    session: UUID
+    checkpoint: str | None
+    inverts: str | None = None
+    position_before: str | None
+    position_after: str | None
+    leaf_before: str | None
+    leaf_after: str | None
+
+
+class Conversation(Protocol):
+    """The conversation's part: `possible` says whether `take` would move anything; `take` moves it and
+    returns why it could not, or None."""
+
+    @property
+    def possible(self) -> bool: ...
+
+    def take(self) -> str | None: ...
+
+
+class Ground(Protocol):
+    """What the caller knows of the work tree, always caught up with the log when asked."""
+
+    def plan(self, *, secured: bool = False) -> Plan:
+        """The plan as of now; `secured`: everything on disk was captured a moment ago."""
+        ...
+
+    def last_commit(self) -> str | None:
+        """The commit of the newest capture of the work tree."""
+        ...
+
+    def named(self) -> set[bytes]:
+        """The absolute paths that tools named in this work tree."""
+        ...
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """What came of it. `status`: `done`, `noop`, `refused`, `failed`, `partial`. `failed` names the paths
+    that could not be written when everything was put back, `unrecovered` those that could not be."""
+
+    status: str
+    plan: Plan
+    operation: str | None = None
+    failed: tuple[PathNote, ...] = ()
+    unrecovered: tuple[PathNote, ...] = ()
+    kept: tuple[PathNote, ...] = ()
+    conversation_failed: str | None = None
+
+
+def carry_out(
+    home: Home,
+    log: EventLog,
+    tree: Tree,
+    work_tree: WorkTree,
+    ground: Ground,
+    undertaking: Undertaking,
+    conversation: Conversation,
+    *,
+    approved: Plan | None = None,
+    before_step: Step = lambda _: None,
+) -> Carried:
+    """Do it, or nothing.
+
+    `approved` is the plan that a person said yes to. Raises Refused where the state from before cannot
+    be captured whole, or where it is no longer the plan that was approved.
+    """
+    with home.lock(lock_name(work_tree.stream)):
+        plan = ground.plan()
+        if plan.refused:
+            return Carried("refused", plan)
+        if plan.empty and not conversation.possible:
+            return Carried("noop", plan)
+        operation = uuid.uuid4().hex[:16]
+        before_step("safety")
+        safety = _secure(log, tree, work_tree, ground, undertaking, operation, plan)
+        plan = ground.plan(secured=True)
+        if plan.refused:
+            return Carried("refused", plan)
+        _check_approved(approved, plan)
+        _check_secured(tree, safety.commit, plan)
+        before_step("plan")
+        planned = _planned(log, work_tree.stream, undertaking, operation, safety.capture, plan)
+        log.append([planned])
+        before_step("apply")
+        report = apply(work_tree.path, plan.steps, planned.private, tree, before_effect=before_step)
+        if report.failed:
+            return _gave_up(log, work_tree, planned, plan, report)
+        before_step("conversation")
+        failed = conversation.take() if conversation.possible else None
+        before_step("applied")
+        log.append([_applied(log, planned, plan, report, failed, conversation.possible)])
+        before_step("finish")
+        finish(work_tree.path, plan.steps, planned.private, before_effect=before_step)
+        before_step("after")
+        _record_own_writes(log, tree, work_tree, ground, undertaking, operation)
+        status = "partial" if failed or plan.conflict or report.kept else "done"
+        return Carried(status, plan, operation, kept=report.kept, conversation_failed=failed)
+
+
+def _secure(
+    log: EventLog,
+    tree: Tree,
+    work_tree: WorkTree,
+    ground: Ground,
+    undertaking: Undertaking,
+    operation: str,
+    plan: Plan,
+) -> Captured:
+    """The safety capture: the state from before, whole for every path of the plan."""
+    outcome = record_capture(
+        log,
+        tree,
+        work_tree.stream,
+        Occasion(moment="safety", source="watch", session=undertaking.session, operation=operation),
+        previous=ground.last_commit(),
+        named=ground.named() | _absolute(work_tree.path, plan),
+    )
+    if isinstance(outcome, CaptureFailed):
+        raise Refused(
+            f"the files cannot be captured as they are now ({outcome.why}), so nothing was touched",
+            code="no_safety",
+        )
+    return outcome
+
+
+def _absolute(root: bytes, plan: Plan) -> set[bytes]:
+    return {
+        step.path if step.path.startswith(b"/") else root.rstrip(b"/") + b"/" + step.path
+        for step in plan.steps
+    }
+
+
+def _check_secured(tree: Tree, commit: str, plan: Plan) -> None:
+    """Every byte that a write or a deletion would displace is at hand, and every byte to be written."""
+    stored = tree.states(commit, [step.path for step in plan.steps])
+    for step in plan.steps:
+        name = step.path.decode(errors="replace")
+        if stored[step.path] != step.before:
+            raise Refused(
+                f"{name} could not be captured as it is now, so nothing was touched",
+                code="no_safety",
+                path=name,
+            )
+        if step.after.oid and not tree.holds(step.after.oid):
+            raise Refused(
+                f"the earlier content of {name} is no longer stored, so nothing was touched",
+                code="content_gone",
+                path=name,
+            )
+
+
+def _check_approved(approved: Plan | None, plan: Plan) -> None:
+    differing = same(approved, plan) if approved is not None else []
+    if differing:
+        names = ", ".join(path.decode(errors="replace") for path in differing[:3])
+        raise Refused(
+            f"the files changed since the plan was shown ({names}); look at it again and repeat",
+            code="changed",
+        )
+
+
+def _planned(
+    log: EventLog, stream: UUID, undertaking: Undertaking, operation: str, safety: str, plan: Plan
+) -> RewindPlanned:
+    return RewindPlanned(
+        originator_id=stream,
+        originator_version=log.version(stream) + 1,
+        at=time.time_ns(),
+        operation=operation,
+        safety=safety,
+        private=secrets.token_hex(8),
+        steps=plan.steps,
+        takes_back=plan.takes_back,
+        puts_on=plan.puts_on,
+        **msgspec.structs.asdict(undertaking),
+    )
+
+
+def _gave_up(
+    log: EventLog, work_tree: WorkTree, planned: RewindPlanned, plan: Plan, report: ApplyReport
+) -> Carried:
+    first = report.failed[0]
+    log.append(
+        [
+            RewindFailed(
+                originator_id=planned.originator_id,
+                originator_version=log.version(planned.originator_id) + 1,
+                at=time.time_ns(),
+                operation=planned.operation,
+                why=f"{first.path.decode(errors='replace')}: {first.why}",
+                unrecovered=report.unrecovered,
+            )
+        ]
+    )
+    if report.rolled_back:
+        finish(work_tree.path, planned.steps, planned.private)
+    return Carried(
+        "failed" if report.rolled_back else "partial",
+        plan,
+        planned.operation,
+        failed=report.failed,
+        unrecovered=report.unrecovered,
+    )
+
+
+def _applied(
+    log: EventLog,
+    planned: RewindPlanned,
+    plan: Plan,
+    report: ApplyReport,
+    conversation_failed: str | None,
+    conversation_asked: bool,
+) -> RewindApplied:
+    left = tuple(PathNote(one.path, one.why) for one in plan.conflict) + report.kept
+    return RewindApplied(
+        originator_id=planned.originator_id,
+        originator_version=log.version(planned.originator_id) + 1,
+        at=time.time_ns(),
+        operation=planned.operation,
+        left=left,
+        conversation="failed" if conversation_failed else "done" if conversation_asked else "noop",
+    )
+
+
+def _record_own_writes(
+    log: EventLog,
+    tree: Tree,
+    work_tree: WorkTree,
+    ground: Ground,
+    undertaking: Undertaking,
+    operation: str,
+) -> None:
+    record_capture(
+        log,
+        tree,
+        work_tree.stream,
+        Occasion(moment="rewound", source="watch", session=undertaking.session, operation=operation),
+        previous=ground.last_commit(),
+        named=ground.named(),
+    )
