@@ -88,10 +88,9 @@ def test_started_inside_its_own_checkout() -> None:
 
 def test_git_variables_do_not_get_in(tmp_path: Path) -> None:
     """From a git hook GIT_DIR names the user's repository: it is gone before any command runs."""
-    probe = (
-        "import os, sys; sys.path.insert(0, {root!r}); sys.argv[1:] = ['--version']\nimport _recorder_entry\n"
-    )
-    probe += "try: _recorder_entry.main()\nfinally: print([name for name in os.environ if name.startswith('GIT_')])"
+    probe = "import os, sys; sys.path.insert(0, {root!r}); sys.argv[1:] = ['--version']\n"
+    probe += "import _recorder_entry; _recorder_entry.main()\n"
+    probe += "print([name for name in os.environ if name.startswith('GIT_')])"
 
     result = start("-c", probe.format(root=str(ROOT)), cwd=tmp_path, GIT_DIR="/x", GIT_INDEX_FILE="/y")
 
@@ -99,7 +98,7 @@ def test_git_variables_do_not_get_in(tmp_path: Path) -> None:
 
 
 def test_the_order_of_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard library, our folder, installed packages, PYTHONPATH; never the current folder or ''."""
+    """Our folder hides what is installed, PYTHONPATH hides nothing, the current folder is out."""
     monkeypatch.chdir(tmp_path)
     library = str(Path(os.__file__).parent)
 
