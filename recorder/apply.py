@@ -263,11 +263,18 @@ class _Work:
             except OSError as error:
                 if error.errno not in _NOT_REPLACEABLE or not is_rewrite(step):
                     raise
-                ready = self.journal.names(step).ready
-                if folder.state(ready) != step.after:
+                if not self._unstage(step, folder, name):
                     raise
-                folder.remove(ready)
                 self._write_through(step, folder, name)
+
+    def _unstage(self, step: FileStep, folder: Folder, name: bytes) -> bool:
+        """Remove what could not take its place; False where that was begun and is for roll back to undo."""
+        names = self.journal.names(step)
+        folder.settle((names.spare, names.ready, name))
+        if folder.look(names.spare) is not None or folder.state(names.ready) != step.after:
+            return False
+        folder.remove(names.ready)
+        return True
 
     def _put(self, step: FileStep, folder: Folder, name: bytes) -> None:
         """Let what was staged take its place."""

@@ -94,7 +94,7 @@ def _record(decision: Decision, read: Read, line: bytes, record: Record, late: b
     if not child:
         _describe(decision, read, record, at)
     prompted = record.prompt is not None and not child
-    if prompted and not record.copied:
+    if not record.copied and (prompted or _new_step(session, record)):
         _end_step(decision, record)
     if record.in_tree and not child:
         _leave_branch(decision, read, record, at)
@@ -223,8 +223,7 @@ def _work(decision: Decision, read: Read, record: Record, at: int) -> None:
     """The step, the tool calls and the end of the run that a line tells of."""
     state = decision.session.state
     child = record.within is not None
-    if record.step is not None and record.step != state.step and not child:
-        _end_step(decision, record)
+    if _new_step(decision.session, record):
         decision.add(StepStarted, at, time=record.time, run=state.run, step=record.step)
     for call in record.calls:
         _call(decision, read, record, call, at)
@@ -237,6 +236,10 @@ def _work(decision: Decision, read: Read, record: Record, at: int) -> None:
         )
     if record.ends_session is not None and not child:
         decision.add(SessionEnded, at, time=record.time, reason=record.ends_session)
+
+
+def _new_step(session: Session, record: Record) -> bool:
+    return record.step is not None and record.step != session.state.step and record.within is None
 
 
 def _end_step(decision: Decision, record: Record) -> None:

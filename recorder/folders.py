@@ -194,8 +194,8 @@ class Folders:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
-                        elif wanted.matches(entry.path):
-                            yield entry.path, entry.stat()
+                        elif wanted.matches(entry.path) and (status := _status(entry)) is not None:
+                            yield entry.path, status
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -216,6 +216,14 @@ class Folders:
                 self._scans = True
             return False
         return True
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """None for a file that is gone meanwhile, or a link to nothing."""
+    try:
+        return entry.stat()
+    except OSError:
+        return None
 
 
 def _inotify() -> Any:

@@ -3,9 +3,10 @@
 Both are one system call where kernel and file system have it: `renameat2` on Linux (renameat2(2)),
 `renameatx_np` on macOS (its manual page). Elsewhere the nearest safe thing is done:
 
-- *move*: a hard link at the new name, which fails where the name is taken, then the old name is
-  removed. Folders, and file systems without hard links, get a check and a plain rename: the one
-  place with a gap in which something just made at the new name could be replaced.
+- *move* to a private name: a check and a plain rename, for nobody else makes such a name. From a
+  private name: a hard link at the new name, which fails where that is taken, then the private one is
+  removed. Folders, and file systems without hard links, get the plain rename here too: the one place
+  with a gap in which something just made at the new name could be replaced.
 - *exchange*: three moves over a spare name. The name stands free for an instant, and a crash can
   leave it so; `settle` makes such half-made moves whole again.
 """
@@ -19,6 +20,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from functools import cache
+
+from recorder.private import PRIVATE_PREFIX
 
 Hook = Callable[[str], None]
 """Called with a short name before and after every effect on the disk."""
@@ -52,12 +55,16 @@ def exchange(folder: int, one: bytes, other: bytes, spare: bytes, hook: Hook) ->
 
 
 def move(folder: int, old: bytes, new: bytes, hook: Hook) -> None:
-    """Rename within an open folder to a name that is free. Raises FileExistsError where it is not."""
+    """Rename within an open folder, one of the names a private one, to a name that is free.
+
+    Raises FileExistsError where it is not, OSError.
+    """
     try:
         with effect(hook, "move"):
             _call(folder, old, new, _exclusive())
     except Unsupported:
-        _move_by_link(folder, old, new, hook)
+        if new.startswith(PRIVATE_PREFIX) or not _move_by_link(folder, old, new, hook):
+            _move_checked(folder, old, new, hook)
 
 
 def settle(folder: int, names: tuple[bytes, ...], hook: Hook) -> None:
@@ -70,19 +77,24 @@ def settle(folder: int, names: tuple[bytes, ...], hook: Hook) -> None:
                 os.unlink(name, dir_fd=folder)
 
 
-def _move_by_link(folder: int, old: bytes, new: bytes, hook: Hook) -> None:
-    standing = look(folder, old)
-    if standing is not None and not stat.S_ISDIR(standing.st_mode):
-        try:
-            with effect(hook, "link"):
-                os.link(old, new, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-        else:
-            with effect(hook, "unlink"):
-                os.unlink(old, dir_fd=folder)
-            return
+def _move_by_link(folder: int, private: bytes, new: bytes, hook: Hook) -> bool:
+    """False where it cannot be done so."""
+    standing = look(folder, private)
+    if standing is None or stat.S_ISDIR(standing.st_mode):
+        return False
+    try:
+        with effect(hook, "link"):
+            os.link(private, new, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    with effect(hook, "unlink"):
+        os.unlink(private, dir_fd=folder)
+    return True
+
+
+def _move_checked(folder: int, old: bytes, new: bytes, hook: Hook) -> None:
     if look(folder, new) is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
     with effect(hook, "rename"):

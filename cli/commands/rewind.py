@@ -87,8 +87,8 @@ def _invert(arguments: argparse.Namespace, recording: Recording, console: Consol
     from projections.operations import operations_of, to_redo, to_undo
     from recorder.errors import NotFound
 
-    tree, subject = _tree_here(arguments, recording)
-    bring_up_to_date(recording, subject)
+    tree, newest = _tree_here(arguments, recording)
+    bring_up_to_date(recording, newest)
     done = operations_of(recording.views.connection, tree)
     operation = to_undo(done) if arguments.undo else to_redo(done)
     if operation is None:

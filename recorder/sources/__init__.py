@@ -7,9 +7,10 @@ from recorder.sources.base import Source
 
 def all_sources() -> tuple[Source, ...]:
     """Every source, in the order in which a log is offered to them."""
-    from recorder.sources import claude, pi
+    from recorder.sources.claude import SOURCE as claude
+    from recorder.sources.pi import SOURCE as pi
 
-    return (pi.SOURCE, claude.SOURCE)
+    return (pi, claude)
 
 
 def source_of(agent: str) -> Source:

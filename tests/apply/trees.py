@@ -105,9 +105,7 @@ def oid(content: bytes) -> str:
 
 def steps(before: Mapping[bytes, Node], after: Mapping[bytes, Node]) -> tuple[FileStep, ...]:
     """From one tree to another, in an order that says nothing."""
-    changed = [
-        FileStep(path, state(before.get(path)), state(after.get(path))) for path in {*before, *after}
-    ]
+    changed = [FileStep(path, state(before.get(path)), state(after.get(path))) for path in {*before, *after}]
     return tuple(
         sorted((step for step in changed if step.before != step.after), key=lambda step: oid(step.path))
     )
