@@ -80,7 +80,7 @@ class PiSource:
             return Move(None, None, why)
         parent = None if keep is None else reader.native(keep)
         line = custom_entry(parent, {"op": "rewind", "prompt": prompt}, ids, datetime.now(UTC))
-        return Move(line if ends_whole else b"\n" + line, f"pi --session {shlex.quote(str(log))}", None)
+        return Move(line if ends_whole else b"\n" + line, f"pi --session {shlex.quote(str(log.absolute()))}", None)
 
 
 SOURCE = PiSource()

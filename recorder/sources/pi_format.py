@@ -165,9 +165,10 @@ def clock(timestamp: object) -> tuple[str, int | None]:
 
 
 def milliseconds(timestamp: object) -> int | None:
-    if not isinstance(timestamp, int | float) or not 0 <= timestamp < _LAST_MS:
+    """A time in ms since the epoch, or None where it is none."""
+    if not isinstance(timestamp, int | float) or isinstance(timestamp, bool):
         return None
-    return int(timestamp)
+    return int(timestamp) if 0 <= timestamp < _LAST_MS else None
 
 
 def text_of(parsed: Outline) -> str:

@@ -189,8 +189,7 @@ class PiReader:
         match message.role:
             case "user":
                 how = _how(phase, milliseconds(message.timestamp))
-                record = Record(kind="prompt", raw_type=raw_type, prompt=how, **common)
-                return record, _IDLE if how == "typed" else phase
+                return Record(kind="prompt", raw_type=raw_type, prompt=how, **common), phase
             case "assistant":
                 return self._answer(message, raw_type, common, at_ms)
             case "toolResult":

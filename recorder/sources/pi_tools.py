@@ -88,7 +88,7 @@ def resolve(path: object, cwd: str | None) -> bytes | None:
 
 def _expand(path: str) -> str | None:
     if path == "~" or path.startswith("~/"):
-        return os.path.expanduser("~") + path[1:]  # noqa: PTH111 (a Path would drop what follows "//")
+        return os.path.expanduser("~") + path[1:]
     if not path.startswith("file://"):
         return path
     try:

@@ -227,6 +227,26 @@ def test_a_nested_call_that_did_not_end_stays_open() -> None:
     assert {(BASE + 20) * 1_000_000} == {c.at_ns for c in result.calls}
 
 
+@pytest.mark.parametrize("timestamp", [10**40, -1, 1e300, True, "now", None])
+def test_a_time_out_of_range_is_not_taken(timestamp: object) -> None:
+    """A result whose own time is no time ends with its line, and such a prompt was typed."""
+    records = read_all(
+        HEADER,
+        message("a", None, 20, "assistant", content=calls("bash"), stopReason="toolUse"),
+        message("r", "a", 50, "toolResult", toolCallId="c0", content=[], timestamp=timestamp),
+        message("p", "r", 60, "user", content="x", timestamp=timestamp),
+    )
+
+    assert [end.at_ns for end in records[2].returns] == [(BASE + 50) * 1_000_000 + 999_999]
+    assert records[3].prompt == "typed"
+
+
+@pytest.mark.parametrize(("label", "read"), [("x", "x"), ("", None), (None, None)])
+def test_an_empty_label_clears_it(label: str | None, read: str | None) -> None:
+    """As in pi, no label and an empty one are the same."""
+    assert read_all(HEADER, entry("label", "l", None, 1, targetId="a", label=label))[1].label == ("a", read)
+
+
 # ---- forks
 
 
