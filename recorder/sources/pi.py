@@ -80,7 +80,8 @@ class PiSource:
             return Move(None, None, why)
         parent = None if keep is None else reader.native(keep)
         line = custom_entry(parent, {"op": "rewind", "prompt": prompt}, ids, datetime.now(UTC))
-        return Move(line if ends_whole else b"\n" + line, f"pi --session {shlex.quote(str(log.absolute()))}", None)
+        resume = f"pi --session {shlex.quote(str(log.absolute()))}"
+        return Move(line if ends_whole else b"\n" + line, resume, None)
 
 
 SOURCE = PiSource()
