@@ -22,46 +22,17 @@ NULL = msgspec.Raw(b"null")
 CHAINED = frozenset({"user", "assistant", "attachment", "system", "progress"})
 """Types of the conversation tree: each line has `uuid` and `parentUuid`."""
 
-UNCHAINED = frozenset(
-    [
-        "agent-color",
-        "agent-name",
-        "agent-setting",
-        "ai-title",
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "atis-latch",
-        "attribution-snapshot",
-        "bridge-session",
-        "content-replacement",
-        "continued-in",
-        "cost-state",
-        "custom-title",
-        "ended-by-model",
-        "file-history-delta",
-        "file-history-snapshot",
-        "fork-context-ref",
-        "frame-link",
-        "history-suppression",
-        "isolation-latch",
-        "last-prompt",
-        "memory-mode",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "queue-operation",
-        "relocated",
-        "repl-mode",
-        "replace-by-uuid",
-        "session-owner",
-        "speculation-accept",
-        "summary",
-        "tag",
-        "tools-used",
-        "worktree-state",
-    ]
-)
+# fmt: off
+UNCHAINED = frozenset({
+    "agent-color", "agent-name", "agent-setting", "ai-title", "api-request", "api-request-blob",
+    "api-request-shape", "atis-latch", "attribution-snapshot", "bridge-session", "content-replacement",
+    "continued-in", "cost-state", "custom-title", "ended-by-model", "file-history-delta",
+    "file-history-snapshot", "fork-context-ref", "frame-link", "history-suppression", "isolation-latch",
+    "last-prompt", "memory-mode", "mode", "permission-mode", "pr-link", "queue-operation", "relocated",
+    "repl-mode", "replace-by-uuid", "session-owner", "speculation-accept", "summary", "tag", "tools-used",
+    "worktree-state",
+})
+# fmt: on
 """Types of state that the agent keeps beside the conversation."""
 
 

@@ -83,7 +83,7 @@ def domain_here() -> str | None:
     """This machine and pid namespace, as newer versions write them; None where they cannot be told."""
     try:
         machine = Path("/etc/machine-id").read_text().strip()
-        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+        namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         return None
     return f"linux:{machine}:{namespace}"

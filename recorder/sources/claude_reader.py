@@ -89,7 +89,7 @@ class ClaudeReader:
             self._chained = line.uuid
         return Record(
             entry=line.uuid,
-            kind=meaning.kind,
+            kind="note" if child and meaning.prompt else meaning.kind,
             raw_type=f"{line.type}/{meaning.detail}" if meaning.detail else line.type,
             time=line.timestamp or "",
             parent=line.parent_uuid,

@@ -15,40 +15,15 @@ import msgspec
 from recorder.sources.base import Call, FileNamed, Return
 from recorder.sources.claude_lines import NULL, Block, optional
 
-READS = frozenset(
-    [
-        "Read",
-        "Glob",
-        "Grep",
-        "LS",
-        "NotebookRead",
-        "WebFetch",
-        "WebSearch",
-        "TodoRead",
-        "TodoWrite",
-        "ToolSearch",
-        "AskUserQuestion",
-        "EnterPlanMode",
-        "ExitPlanMode",
-        "TaskCreate",
-        "TaskGet",
-        "TaskList",
-        "TaskUpdate",
-        "TaskOutput",
-        "TaskStop",
-        "BashOutput",
-        "KillShell",
-        "KillBash",
-        "ListMcpResourcesTool",
-        "ReadMcpResourceTool",
-        "ReadMcpResourceDirTool",
-        "ReportFindings",
-        "CronList",
-        "PushNotification",
-        "ReadNotifications",
-        "SendFeedback",
-    ]
-)
+# fmt: off
+READS = frozenset({
+    "Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "TodoRead", "TodoWrite",
+    "ToolSearch", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "TaskCreate", "TaskGet", "TaskList",
+    "TaskUpdate", "TaskOutput", "TaskStop", "BashOutput", "KillShell", "KillBash", "ListMcpResourcesTool",
+    "ReadMcpResourceTool", "ReadMcpResourceDirTool", "ReportFindings", "CronList", "PushNotification",
+    "ReadNotifications", "SendFeedback",
+})
+# fmt: on
 """Tools that change no file of the user's. Any other one may do anything."""
 
 AGENTS = frozenset({"Agent", "Task"})
@@ -132,8 +107,8 @@ def resolved(path: str, cwd: str | None) -> bytes | None:
     folder. None where it cannot be a file on this machine."""
     if "\0" in path or not path:
         return None
-    whole = os.path.expanduser(path) if path[0] == "~" else path  # noqa: PTH111
-    whole = os.path.normpath(os.path.join(cwd or "", whole))  # noqa: PTH118
+    whole = os.path.expanduser(path) if path[0] == "~" else path
+    whole = os.path.normpath(os.path.join(cwd or "", whole))
     return os.fsencode(whole) if whole.startswith("/") else None
 
 
