@@ -110,15 +110,16 @@ class Folders:
         self._scan_at = ended + max(SCAN_EVERY, SCAN_SHARE * (ended - began))
         return found
 
-    def changed(self) -> set[str]:
-        """The logs that appeared or changed since the last time; then `lost` says if that is all."""
+    def changed(self) -> list[str]:
+        """The logs that appeared or changed since the last time, each once, in that order; then `lost`
+        says if that is all."""
         if self._scans and self._clock() >= self._scan_at:
             self.lost = True
-        changed: set[str] = set()
+        changed: dict[str, None] = {}
         if self._inotify is not None:
             for event in self._inotify.read(timeout=0):
-                changed.update(self._happened(event))
-        return changed
+                changed.update(dict.fromkeys(self._happened(event)))
+        return list(changed)
 
     def _happened(self, event: Any) -> Iterator[str]:
         from inotify_simple import flags

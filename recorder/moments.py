@@ -58,6 +58,6 @@ class Clock:
         """
         known = time if time is not None and self.plausible(time) else None
         if late:
-            return self.previous_at if known is None else known
+            return min(self.written_at, self.previous_at if known is None else known)
         written = self.written_at - flush_ns
         return min(self.written_at, written if known is None else max(known, written))

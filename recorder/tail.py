@@ -22,8 +22,8 @@ from recorder.reached import Reached
 HEAD = 512
 """Bytes of the first line by which a file is recognised."""
 
-CHECK = 56
-"""Bytes before the position by which a rewrite in place is found; 64 with the time kept beside them."""
+CHECK = 512
+"""Bytes before the position by which a rewrite in place is found: lines of one log often end alike."""
 
 CHUNK = 1 << 20
 """Bytes read at once."""
@@ -125,18 +125,21 @@ class Tail:
         self.head = head
         self.generation = generation
         self.offset = reached.offset if reached else 0
-        self.last = reached.tail[8:] if reached else b""
+        self._check = reached.tail[8:] if reached else _check(b"")
+        self._last = b""
         self.previous_at = read_at(reached) if reached else file.born_at
         self._searched = 0
 
     def holds(self, file: Opened) -> bool:
         """Whether the file is still what was read, with or without more after it."""
-        return (
-            (self.device, self.inode) == (file.device, file.inode)
-            and file.size >= self.offset
-            and file.at(0, len(self.head)) == self.head
-            and file.at(self.offset - len(self.last), len(self.last)) == self.last
-        )
+        if (self.device, self.inode) != (file.device, file.inode) or file.size < self.offset:
+            return False
+        length = int.from_bytes(self._check[:2], "big")
+        last = file.at(self.offset - length, length)
+        if _check(last) != self._check or file.at(0, len(self.head)) != self.head:
+            return False
+        self._last = last
+        return True
 
     def read(self, file: Opened, *, live: bool = False) -> Iterator[Lines]:
         """The new complete lines, piece by piece. The position moves when the next piece is asked for,
@@ -145,9 +148,10 @@ class Tail:
             self._searched = file.size
             return
         for piece in pieces(file, self.offset, file.size):
-            last = _last_bytes(self.last, piece.lines)
+            last = _last_bytes(self._last, piece.lines)
+            check = _check(last)
             reached = Reached(
-                self.generation, piece.end, os.fsencode(self.path), _pack(file.written_at, last)
+                self.generation, piece.end, os.fsencode(self.path), _time(file.written_at) + check
             )
             yield msgspec.structs.replace(
                 piece,
@@ -156,7 +160,7 @@ class Tail:
                 live=live,
                 reached=reached,
             )
-            self.offset, self.last = piece.end, last
+            self.offset, self._last, self._check = piece.end, last, check
         self._searched = file.size
         self.previous_at = file.written_at
 
@@ -195,8 +199,13 @@ def read_at(reached: Reached) -> int:
     return int.from_bytes(reached.tail[:8], "big")
 
 
-def _pack(written_at: int, last: bytes) -> bytes:
-    return max(0, written_at).to_bytes(8, "big") + last
+def _time(written_at: int) -> bytes:
+    return max(0, written_at).to_bytes(8, "big")
+
+
+def _check(last: bytes) -> bytes:
+    """What is kept of the bytes before a position: how many they are, and their digest."""
+    return len(last).to_bytes(2, "big") + hashlib.blake2b(last, digest_size=16).digest()
 
 
 def pieces(file: Opened, start: int, end: int) -> Iterator[Lines]:
