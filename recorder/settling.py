@@ -83,8 +83,6 @@ def _empty_folders(wanted: dict[bytes, Wanted], children: ChildrenOf) -> list[Co
         del wanted[path]
         if want.after.present:
             conflicts.append(_blocked(want, "the folder in its place holds files of others"))
-        else:
-            needed.update(parents(path))
     return conflicts
 
 

@@ -291,10 +291,10 @@ def test_a_change_exists_only_between_known_states(hidden: PathState) -> None:
 
 
 def test_a_change_out_of_sight_among_two_sessions_is_nobodys() -> None:
-    """Nobody saw which of them made it."""
-    story = [changed(V0, UNKNOWN, number=1), changed(UNKNOWN, V1, number=2)]
+    """Nobody saw which of them made it, however early the other one's run was over."""
+    story = [changed(V0, UNKNOWN, number=1), changed(UNKNOWN, V1, number=2, at=150, since=100, until=200)]
 
-    (change,) = changes(story, BOTH, [called(40, 60)])
+    (change,) = changes(story, [ran("B", 1, 50), ran("A", 101, 199)], [called(140, 160)])
 
     assert (change.by, change.evidence, change.unknown_from) == ("other", "loose", 10)
 

@@ -281,6 +281,20 @@ def test_a_folder_with_something_in_it_stays_without_a_word() -> None:
     assert (plan.keep, plan.conflict, plan.takes_back) == ((), (), ("k10:d/f",))
 
 
+def test_a_folder_stays_for_what_comes_back_into_it() -> None:
+    """The session made the folder, and removed a file that somebody else had put there."""
+    story = [
+        change(10, ABSENT, DIR, path=b"d"),
+        change(20, ABSENT, V0, path=b"d/f", by="other", evidence="between"),
+        change(30, V0, ABSENT, path=b"d/f"),
+    ]
+
+    plan = rewind(story, disk(d=DIR))
+
+    assert steps(plan) == [(b"d/f", V0)]
+    assert plan.takes_back == ("k30:d/f",)
+
+
 def test_the_folders_that_a_file_needs_are_made_again() -> None:
     """With the permissions that they had, when somebody else removed them."""
     private = PathState("dir", 0o700)
@@ -443,12 +457,13 @@ def test_tree_scope_for_one_path(
 def test_tree_scope_leaves_what_lies_in_a_skipped_folder_and_outside() -> None:
     """What the capture did not look into is not known to have been absent."""
     now = disk(node_modules=DIR, node_modules__x=V1, __outside=V1)
+    paths = [b"node_modules", b"node_modules/x", b"/outside"]
+    story = [change(10, ABSENT, V1, path=path) for path in paths[1:]]
 
-    plan = plan_tree(
-        {b"node_modules": SKIPPED}, [b"node_modules", b"node_modules/x", b"/outside"], [], [], now, target=P0
-    )
+    plan = plan_tree({b"node_modules": SKIPPED}, paths, story, [], now, target=P0)
 
     assert plan.empty
+    assert plan.takes_back == ()
 
 
 def test_tree_scope_can_keep_new_files() -> None:
@@ -504,6 +519,7 @@ def test_two_plans_differ_where_their_steps_or_conflicts_do() -> None:
     assert same(plan, rewind(story, disk(f=V1, g=V1))) == []
     assert same(plan, rewind(story, disk(f=V2, g=V1))) == [b"f"]
     assert same(plan, rewind(story[:1], disk(f=V1, g=V1))) == [b"g"]
+    assert same(rewind(story, disk(f=V2, g=V1)), rewind(story, disk(f=V3, g=V1))) == [b"f"]
 
 
 @pytest.mark.parametrize(
