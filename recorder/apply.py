@@ -74,9 +74,10 @@ def apply(
     was displaced or deleted stays under private names until `finish`. `before_effect` is called with a
     short name before and after every effect on the disk. Raises Failed for a token that is none.
 
-    A file with several hard links, in a folder that cannot be written, or mounted over is written in
-    place, if `blobs` has its old bytes: there alone a save of another process that falls between the
-    last check and the write can be mixed with ours; it is found, and reported as unrecovered.
+    A file whose hard links all are in the plan, alike, or that cannot be replaced (a folder that cannot
+    be written, a mount point, another owner) is written in place, if `blobs` has its old bytes. There
+    alone a save of another process that falls between the last check and the write can be mixed with
+    ours; it is found, and reported as unrecovered.
     """
     journal = Journal(root, steps, private, before_effect)
     work = _Work(journal, blobs)
@@ -152,17 +153,18 @@ class _Work:
         return [step for step in self.journal.parents() if tree.state(step.path) == step.before]
 
     def group_links(self) -> None:
-        """Links to one file that are all to hold the same are written in place, once, and stay links;
-        where the plan tells them apart they are parted."""
-        groups: dict[tuple[int, int], list[FileStep]] = {}
+        """Links to one file are written in place, once, and stay links, where the plan has the same for
+        all of them. Else they are parted: the others, in a package manager's cache for one, are not the
+        plan's to change."""
+        groups: dict[tuple[int, int, int], list[FileStep]] = {}
         for step in self.journal.steps:
             if step.before.kind == "file":
                 with self.journal.tree.folder(step.path) as (folder, name):
                     status = folder.look(name)
                 if status is not None and status.st_nlink > 1:
-                    groups.setdefault((status.st_dev, status.st_ino), []).append(step)
-        for group in groups.values():
-            alike = len({step.after for step in group}) == 1 and is_rewrite(group[0])
+                    groups.setdefault((status.st_dev, status.st_ino, status.st_nlink), []).append(step)
+        for (_, _, links), group in groups.items():
+            alike = links == len(group) and len({step.after for step in group}) == 1 and is_rewrite(group[0])
             (self.in_place if alike else self.apart).update(step.path for step in group)
 
     # ---- folders

@@ -236,13 +236,18 @@ class Folder:
             standing = read_all(descriptor)
             if not fits(standing, stat.S_IMODE(before.st_mode)) or _moved_on(before, os.fstat(descriptor)):
                 raise OSError(errno.EAGAIN, CHANGED, name)
+            if before.st_mode & 0o6000 or stat.S_IMODE(before.st_mode) != mode:
+                os.fchmod(
+                    descriptor, stat.S_IMODE(before.st_mode)
+                )  # fails where the mode cannot be set after it
             for start in range(0, len(content), CHUNK):
                 with self.effect("write in place"):
                     write_all(descriptor, content[start : start + CHUNK], start)
             with self.effect("truncate"):
                 os.ftruncate(descriptor, len(content))
-            with self.effect("chmod"):
-                os.fchmod(descriptor, mode)
+            if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+                with self.effect("chmod"):
+                    os.fchmod(descriptor, mode)
             os.fsync(descriptor)
             if read_all(descriptor) != content:
                 raise OSError(errno.EAGAIN, "another process wrote to it at the same moment", name)

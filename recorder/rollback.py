@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from recorder.errors import Failed
+from recorder.errors import Failed, Refused
 from recorder.events import FileStep
 from recorder.folder import CHANGED, NOT_EMPTY, Folder, NoFolder
 from recorder.journal import (
@@ -61,7 +61,8 @@ def roll_back(
 
 
 def _at(journal: Journal, undo: Undo, step: FileStep) -> None:
-    """Undo a step in its folder; where that is gone, a path that did not exist is as it was."""
+    """Undo a step in its folder. A path that is refused was never touched; where its folder is gone, one
+    that did not exist is as it was."""
     try:
         with journal.tree.folder(step.path) as (folder, name):
             names = journal.names(step)
@@ -69,8 +70,8 @@ def _at(journal: Journal, undo: Undo, step: FileStep) -> None:
             folder.remove(names.writing)
             _settle_spare(journal, step, folder, name)
             undo(journal, step, folder, name)
-    except NoFolder:
-        if step.before.present:
+    except Refused as refusal:
+        if isinstance(refusal, NoFolder) and step.before.present:
             raise
 
 

@@ -77,13 +77,16 @@ def read(root: bytes) -> Tree:
             elif stat.S_ISDIR(status.st_mode):
                 tree[relative] = folder(mode)
             else:
-                with open(path, "rb") as stream:
-                    content = stream.read()
                 twin = ""
                 if status.st_nlink > 1:
                     twin = first.setdefault(status.st_ino, relative).decode("utf-8", "replace")
-                tree[relative] = file(content, mode, twin)
+                tree[relative] = file(content(path), mode, twin)
     return tree
+
+
+def content(path: bytes) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
 
 
 def plain(tree: Tree) -> Tree:

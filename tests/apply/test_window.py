@@ -1,0 +1,207 @@
+"""A save that somebody makes while a rewind works is never lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from recorder.apply import apply, finish, roll_back
+from tests.apply.trees import (
+    TOKEN,
+    Counter,
+    Store,
+    Tree,
+    at_effect,
+    build,
+    content,
+    file,
+    folder,
+    link,
+    paths,
+    private,
+    read,
+    steps,
+)
+
+BEFORE: Tree = {b"a": file(b"1"), b"d": folder(), b"f": file(b"old"), b"gone": file(b"2"), b"l": link(b"a")}
+AFTER: Tree = {b"a": file(b"one"), b"d": folder(), b"f": file(b"new"), b"l": link(b"d"), b"made": file(b"3")}
+STEPS = steps(BEFORE, AFTER)
+STORE = Store(BEFORE, AFTER)
+SAVE = b"somebody's own words"
+
+
+def save_whole(path: bytes) -> None:
+    """As editors do it: written beside and renamed over."""
+    with open(path + b"~", "wb") as stream:
+        stream.write(SAVE)
+    os.chmod(path + b"~", 0o644)
+    os.rename(path + b"~", path)
+
+
+def save_over(path: bytes) -> None:
+    """As shells do it: opened, truncated, written."""
+    with open(path, "wb") as stream:
+        stream.write(SAVE)
+    os.chmod(path, 0o644)
+
+
+@pytest.fixture(params=["calls", "no calls"])
+def fresh(root: bytes, request: pytest.FixtureRequest, no_sync: None) -> bytes:
+    if request.param == "no calls":
+        request.getfixturevalue("no_rename_calls")
+    build(root, BEFORE)
+    return root
+
+
+def contents(root: bytes) -> set[bytes]:
+    return {node.content for node in read(root).values()}
+
+
+@pytest.mark.parametrize("save", [save_whole, save_over])
+@pytest.mark.parametrize("path", [b"f", b"gone", b"made", b"l"])
+def test_a_save_at_any_moment_stays(fresh: bytes, path: bytes, save: Callable[[bytes], None]) -> None:
+    """A save at any effect, to a path written over, deleted or made: it is on the disk afterwards, and
+    either the plan failed and the rest is as before, or it came after and the plan stands."""
+    if path == b"l" and save is save_over:
+        pytest.skip("writing through a link changes another file")
+    at = 0
+    while True:
+        hook = Counter(at, lambda: save(fresh + b"/" + path))
+        report = apply(fresh, STEPS, TOKEN, STORE, before_effect=hook)
+        if len(hook.names) <= at:
+            break
+        assert SAVE in contents(fresh), at
+        if report.failed:
+            stands = {p: n for p, n in read(fresh).items() if b".recorder" not in p}
+            left = {note.path for note in report.unrecovered}
+            assert left <= {path}, at
+            assert stands == BEFORE | {path: file(SAVE)}, at
+        else:
+            finish(fresh, STEPS, TOKEN)
+            assert SAVE in contents(fresh), at
+        for name in os.listdir(fresh):
+            if name != b"d":
+                os.unlink(fresh + b"/" + name)
+        os.rmdir(fresh + b"/d")
+        build(fresh, BEFORE)
+        at += 1
+    assert at > 20
+
+
+def test_a_save_before_the_exchange_is_reported(fresh: bytes) -> None:
+    """The path is named with the reason, and every other path is as before."""
+    hook = at_effect("before exchange", lambda: save_whole(fresh + b"/f"))
+    only = tuple(step for step in STEPS if step.path == b"f")
+
+    report = apply(fresh, only, TOKEN, STORE, before_effect=hook)
+
+    assert [(note.path, note.why) for note in report.failed] == [
+        (b"f", "it was changed by somebody else meanwhile")
+    ]
+    assert (report.rolled_back, report.unrecovered) == (True, ())
+    assert read(fresh) == BEFORE | {b"f": file(SAVE)}
+
+
+def test_a_save_into_a_displaced_file_stays(fresh: bytes) -> None:
+    """A process that had the file open before and writes after the exchange keeps its bytes: finish
+    leaves them and says where."""
+    with open(fresh + b"/f", "r+b") as editor:
+        assert apply(fresh, STEPS, TOKEN, STORE).failed == ()
+        editor.write(SAVE)
+    notes = finish(fresh, STEPS, TOKEN)
+
+    assert paths(notes) == {b"f"}
+    assert ".recorder-" in notes[0].why
+    assert len(private(fresh)) == 1
+    assert SAVE in contents(fresh)
+    assert finish(fresh, STEPS, TOKEN) == notes
+
+
+def test_a_save_into_a_displaced_folder_returns(root: bytes) -> None:
+    """A process that works in a deleted folder and saves there has its file at its place after finish."""
+    before = {b"d": folder(0o750), b"d/f": file(b"1")}
+    build(root, before)
+    working = os.open(root + b"/d", os.O_DIRECTORY)
+    apply(root, steps(before, {}), TOKEN, Store(before))
+    assert b"d" not in read(root)
+    os.close(os.open(b"saved", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=working))
+    os.close(working)
+
+    notes = finish(root, steps(before, {}), TOKEN)
+
+    assert paths(notes) == {b"d"}
+    assert read(root) == {b"d": folder(0o750), b"d/saved": file(b"")}
+    assert finish(root, steps(before, {}), TOKEN) == ()
+
+
+@pytest.mark.parametrize("path", [b"f", b"made", b"l", b"gone"])
+def test_a_save_after_a_crash_stays(fresh: bytes, path: bytes) -> None:
+    """What somebody saved between the crash and the recovery is left, named where it stands in the way,
+    and named again by the next recovery."""
+    apply(fresh, STEPS, TOKEN, STORE)
+    save_whole(fresh + b"/" + path)
+
+    notes = roll_back(fresh, STEPS, TOKEN, STORE)
+
+    assert paths(notes) == {path}
+    assert read(fresh)[path] == file(SAVE)
+    kept = {p: n for p, n in read(fresh).items() if b".recorder" not in p}
+    assert kept == BEFORE | {path: file(SAVE)}
+    if path in BEFORE:
+        assert BEFORE[path].content in contents(fresh)
+    assert roll_back(fresh, STEPS, TOKEN, STORE) == notes
+
+
+def test_what_was_never_begun_is_not_touched(fresh: bytes) -> None:
+    """A plan that was killed before its first effect leaves alone what somebody then did, even the very
+    same that was planned."""
+    save_whole(fresh + b"/f")
+    with open(fresh + b"/made", "wb") as stream:
+        stream.write(b"3")
+    os.unlink(fresh + b"/gone")
+    os.chmod(fresh + b"/made", 0o644)
+    stands = read(fresh)
+    hook = Counter()
+
+    assert roll_back(fresh, STEPS, TOKEN, STORE, before_effect=hook) == ()
+    assert (read(fresh), hook.names) == (stands, [])
+
+
+def test_a_file_deleted_after_a_crash_returns(fresh: bytes) -> None:
+    """Where somebody deleted what was put in place, what stood there before returns: nothing is lost."""
+    apply(fresh, STEPS, TOKEN, STORE)
+    os.unlink(fresh + b"/f")
+    os.unlink(fresh + b"/made")
+
+    assert roll_back(fresh, STEPS, TOKEN, STORE) == ()
+    assert read(fresh) == BEFORE
+
+
+def test_a_hard_linked_file_written_to_at_the_same_moment(root: bytes) -> None:
+    """A write by another process between ours to a file in place is found and its bytes stay."""
+    before = {b"a": file(b"old", 0o644, "t"), b"b": file(b"old", 0o644, "t"), b"f": file(b"1")}
+    after = {b"a": file(b"new", 0o644), b"b": file(b"new", 0o644), b"f": file(b"2")}
+    build(root, before)
+    hook = at_effect("after truncate", lambda: save_over(root + b"/b"))
+
+    report = apply(root, steps(before, after), TOKEN, Store(before, after), before_effect=hook)
+
+    assert "same moment" in report.failed[0].why
+    assert (report.rolled_back, len(report.unrecovered)) == (False, 1)
+    assert content(root + b"/a") == content(root + b"/b") == SAVE
+    assert content(root + b"/f") == b"1"
+
+
+def test_a_file_in_a_made_folder_keeps_it(root: bytes) -> None:
+    """A folder that the plan made, and into which somebody saved, is not removed by roll back."""
+    planned = steps({}, {b"d": folder(), b"d/e": folder()})
+    apply(root, planned, TOKEN, Store())
+    save_whole(root + b"/d/e/theirs")
+
+    notes = roll_back(root, planned, TOKEN, Store())
+
+    assert paths(notes) == {b"d", b"d/e"}
+    assert read(root)[b"d/e/theirs"] == file(SAVE)
+    assert roll_back(root, planned, TOKEN, Store()) == notes
