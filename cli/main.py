@@ -31,8 +31,8 @@ COMMANDS = {
     "undo": "go back a number of prompts",
     "redo": "go forward again after an undo",
     "revert": "take back only what one prompt's run changed",
-    "rebuild": "fold every view anew from the log",
     "prune": "retire what the retention no longer keeps",
+    "rebuild": "fold every view anew from the log",
     "config": "the settings, and where each value comes from",
 }
 """Every command in the order of the overview, with its line there."""
