@@ -15,8 +15,8 @@ ENTRY = str(Path(__file__).parents[2] / "_recorder_entry.py")
 ALLOWED_MS = 100
 
 
-def measure(rounds: int) -> dict[str, float]:
-    """The median of each kind of start, in ms."""
+def measure(rounds: int) -> dict[str, list[float]]:
+    """The time of each start of each kind, in ms."""
     commands = {
         "bare": ["-I", "-c", "pass"],
         "--version": ["-I", ENTRY, "--version"],
@@ -30,11 +30,12 @@ def measure(rounds: int) -> dict[str, float]:
             started = time.perf_counter()
             subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
             taken[name].append((time.perf_counter() - started) * 1000)
-    return {name: statistics.median(values) for name, values in taken.items()}
+    return taken
 
 
 def main() -> None:
-    medians = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 21)
+    taken = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 21)
+    medians = {name: statistics.median(values) for name, values in taken.items()}
     for name, milliseconds in medians.items():
         print(f"{name:<14} {milliseconds:6.1f} ms  (+{milliseconds - medians['bare']:.1f})")
     print(f"allowed over bare for --help: {ALLOWED_MS} ms")

