@@ -243,16 +243,18 @@ def test_the_overview_and_a_commands_help_import_nothing_heavy(tmp_path: Path) -
 
 
 def test_help_is_fast() -> None:
-    """At most 100 ms over a bare start of the same interpreter: the best of interleaved rounds, since
-    other tests run beside this one."""
+    """At most 100 ms over a bare start of the same interpreter.
+
+    The processor's time, which other tests beside this one do not stretch; the best of interleaved rounds.
+    """
     spec = importlib.util.spec_from_file_location("startup", ROOT / "tests" / "benchmarks" / "startup.py")
     assert spec is not None and spec.loader is not None
     startup = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(startup)
 
-    taken = startup.measure(7)
+    best = {name: min(processor for _, processor in rounds) for name, rounds in startup.measure(7).items()}
 
-    assert min(taken["--help"]) - min(taken["bare"]) <= startup.ALLOWED_MS
+    assert best["--help"] - best["bare"] <= startup.ALLOWED_MS
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
