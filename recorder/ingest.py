@@ -98,14 +98,15 @@ class Ingest:
         if session is None:
             session = Session(agent, name)
             session.load(self._log.stream(session.stream))
+            self._let_go()
             self._sessions[agent, name] = session
         self._sessions.move_to_end((agent, name))
-        self._let_go()
         return session
 
     def _let_go(self) -> None:
+        """Makes room for one more."""
         held = sum(len(session.entries) for session in self._sessions.values())
-        while len(self._sessions) > 1 and (len(self._sessions) > SESSIONS or held > ENTRIES):
+        while self._sessions and (len(self._sessions) >= SESSIONS or held > ENTRIES):
             _, idle = self._sessions.popitem(last=False)
             held -= len(idle.entries)
 
