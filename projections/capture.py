@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from recorder import events
 from recorder.capture import Policy, Tree
 from recorder.errors import NotFound, Refused
 from recorder.events import Captured, CaptureFailed, CaptureRefused, Fact
-from recorder.home import Home
+from recorder.home import Home, open_home
 from recorder.log import EventLog, Stored
 from recorder.recording import Occasion, lock_name, open_stream, record_capture
 from recorder.worktree import WorkTree, resolve
@@ -195,6 +196,17 @@ class CaptureReactor:
         self._log.append([fact])
         self._views.catch_up()
         return fact
+
+
+def warm_up() -> None:
+    """Capture an empty scratch folder: the first capture of a process loads what all others use, and
+    that is better done before a prompt than after it."""
+    with tempfile.TemporaryDirectory(prefix="recorder-") as scratch:
+        folder = Path(scratch, "tree")
+        folder.mkdir()
+        home = open_home(Path(scratch, "home"))
+        with Tree(home, resolve(str(folder), home, Path(scratch)), Policy()) as tree:
+            tree.capture(previous=None)
 
 
 def asked(facts: Iterable[Fact]) -> list[Ask]:

@@ -25,8 +25,6 @@ def under_way(
         closed = source.closed(path, session)
         if closed.state == "open" and closed.busy:
             return closed.why
-        if closed.state == "closed":
-            return None
     open_call = connection.execute(
         "SELECT tool FROM calls JOIN runs USING (stream, run) WHERE stream = ? AND calls.ended_at IS NULL"
         " AND runs.ended_at IS NULL AND runs.position ="

@@ -78,6 +78,8 @@ def record_capture(
     `previous` is the commit of the last capture in the stream; `contents` are earlier contents of named
     files, by path, that the agent's log holds. Raises LogFailure where the log cannot take it.
     """
+    from recorder.capture import LATE
+
     capture = uuid.uuid4().hex[:16]
     try:
         look = tree.capture(
@@ -119,7 +121,7 @@ def record_capture(
             skipped=look.skipped,
             files=look.files,
             git=look.git,
-            late=occasion.late,
+            late=occasion.late or any(note.why == LATE for note in look.unknown),
         ),
     )
 

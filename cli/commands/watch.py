@@ -68,10 +68,13 @@ class _Watch:
     def run(self) -> None:
         from cli.reactor import reactor_of
         from cli.recovering import recover
+        from projections.capture import warm_up
 
         for sentence in recover(self._recording):
             self._console.note(f"recorder: {sentence}")
         self._take_signals()
+        if not self._once:
+            warm_up()
         with self._follower, reactor_of(self._recording) as self._reactor:
             self._round()
             self._reactor.catch_up(LATE)
