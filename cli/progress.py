@@ -19,10 +19,13 @@ def counting(what: str, total: int, console: Console) -> Iterator[Callable[[int]
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn(),
-        console=console.err, transient=True,
-    )  # fmt: skip
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=console.err, transient=True)
     with bar:
         task = bar.add_task(what, total=max(total, 1))
         yield lambda steps: bar.advance(task, steps)

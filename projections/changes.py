@@ -35,7 +35,8 @@ CREATE TABLE transitions (
 ) WITHOUT ROWID;
 CREATE INDEX transitions_by_tree ON transitions (tree, position, ordinal);
 CREATE TABLE runs (
-    stream TEXT, run TEXT, position INTEGER, began_at INTEGER, ended_at INTEGER, last_sign_at INTEGER, outcome TEXT,
+    stream TEXT, run TEXT, position INTEGER, began_at INTEGER, ended_at INTEGER, last_sign_at INTEGER,
+    outcome TEXT,
     PRIMARY KEY (stream, run)
 ) WITHOUT ROWID;
 CREATE TABLE calls (
@@ -142,7 +143,8 @@ def _run_started(connection: sqlite3.Connection, position: int, fact: Fact) -> N
 def _run_settled(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     assert isinstance(fact, events.RunSettled)
     connection.execute(
-        "UPDATE runs SET ended_at = ?, outcome = ?, last_sign_at = MAX(last_sign_at, ?) WHERE stream = ? AND run = ?",
+        "UPDATE runs SET ended_at = ?, outcome = ?, last_sign_at = MAX(last_sign_at, ?)"
+        " WHERE stream = ? AND run = ?",
         (fact.at, fact.outcome, fact.at, fact.originator_id.hex, fact.run),
     )
 

@@ -15,8 +15,9 @@ from recorder.events import Fact
 
 SCHEMA = """
 CREATE TABLE checkpoints (
-    id TEXT PRIMARY KEY, stream TEXT, entry TEXT, number INTEGER, state TEXT, why TEXT, tree TEXT, capture TEXT,
-    commit_id TEXT, capture_position INTEGER, source TEXT, late INTEGER, after_capture TEXT, after_commit TEXT,
+    id TEXT PRIMARY KEY, stream TEXT, entry TEXT, number INTEGER, state TEXT, why TEXT, tree TEXT,
+    capture TEXT, commit_id TEXT, capture_position INTEGER, source TEXT, late INTEGER,
+    after_capture TEXT, after_commit TEXT,
     pinned INTEGER, label TEXT, retired TEXT, given_at INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX checkpoints_by_entry ON checkpoints (stream, entry);
@@ -84,8 +85,8 @@ def _inherit(connection: sqlite3.Connection, identifier: str, stream: str, entry
         )
         return
     connection.execute(
-        "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?, capture_position = ?,"
-        " source = ?, late = ?, after_capture = ?, after_commit = ? WHERE id = ?",
+        "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
+        " capture_position = ?, source = ?, late = ?, after_capture = ?, after_commit = ? WHERE id = ?",
         (
             origin["state"],
             origin["why"],
@@ -107,8 +108,8 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
     if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
         state = "partial" if fact.unknown else "complete"
         connection.execute(
-            "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?, capture_position = ?,"
-            " source = ?, late = ? WHERE id = ? AND capture IS NULL AND retired IS NULL",
+            "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
+            " capture_position = ?, source = ?, late = ? WHERE id = ? AND capture IS NULL AND retired IS NULL",
             (
                 state,
                 _unknown_sentence(fact),

@@ -262,7 +262,8 @@ def branch_leaves(connection: sqlite3.Connection, stream: str) -> list[str]:
     """The last prompt of every branch: prompts that no other prompt goes on from."""
     rows = connection.execute(
         "SELECT entry FROM prompts AS p WHERE stream = ? AND NOT EXISTS"
-        " (SELECT 1 FROM prompts AS c WHERE c.stream = p.stream AND c.parent_prompt = p.entry) ORDER BY number",
+        " (SELECT 1 FROM prompts AS c WHERE c.stream = p.stream AND c.parent_prompt = p.entry)"
+        " ORDER BY number",
         (stream,),
     )
     return [row["entry"] for row in rows]

@@ -1,4 +1,5 @@
-"""The history of one work tree, put together from the views for `recorder.attribution` and `recorder.plan`."""
+"""The history of one work tree, put together from the views for `recorder.attribution` and
+`recorder.plan`."""
 
 from __future__ import annotations
 

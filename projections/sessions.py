@@ -33,7 +33,8 @@ class SessionRow(NamedTuple):
 def sessions(connection: sqlite3.Connection) -> list[SessionRow]:
     """Every session, newest activity first."""
     rows = connection.execute(
-        "SELECT sessions.*, session_trees.tree, trees.path FROM sessions LEFT JOIN session_trees USING (stream)"
+        "SELECT sessions.*, session_trees.tree, trees.path FROM sessions"
+        " LEFT JOIN session_trees USING (stream)"
         " LEFT JOIN trees USING (tree) ORDER BY last_at DESC, sessions.position DESC"
     )
     return [SessionRow(*row) for row in rows]

@@ -20,6 +20,11 @@ from recorder.statcache import RACY_NS, signature
 Verdict = bool | str
 """Ignored or not; or why it cannot be said."""
 
+_MAX_PATH = 4000
+"""Bytes of a path that the system, and so git, still takes in one piece."""
+
+_TOO_LONG = "its path is too long for git to say whether it is ignored"
+
 _MAX_DEATHS = 8
 """A query that dies is asked again without the path it died on, this often."""
 
@@ -119,6 +124,10 @@ class Ignore:
 
     def ask(self, zone: Zone, paths: Sequence[bytes]) -> list[Verdict]:
         """Git's verdict on each path of the work tree."""
+        if any(len(self._root) + len(path) > _MAX_PATH for path in paths):
+            short = [path for path in paths if len(self._root) + len(path) <= _MAX_PATH]
+            said = dict(zip(short, self.ask(zone, short), strict=True))
+            return [said.get(path, _TOO_LONG) for path in paths]
         cut = len(zone.prefix) + 1 if zone.prefix else 0
         left = [path[cut:] for path in paths]
         verdicts: list[Verdict] = []

@@ -49,7 +49,6 @@ class Facts(msgspec.Struct, frozen=True):
     repository: bool = False
 
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
 _notes = msgspec.msgpack.Decoder(Notes)
 _outside = msgspec.msgpack.Decoder(list[Outside])
 
@@ -65,7 +64,7 @@ def usual_mode(git: int) -> int:
 
 
 def encode(note: Notes | list[Outside]) -> bytes:
-    return _encoder.encode(note)
+    return msgspec.msgpack.encode(note)
 
 
 def decode_notes(content: bytes) -> Notes:

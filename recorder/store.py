@@ -101,7 +101,7 @@ class Store:
     # ---- reading
 
     def read(self, oid: bytes) -> tuple[bytes, bytes]:
-        """Type and content of an object by its raw id. Raises NotFound, or StoreFailure where it is damaged."""
+        """Type and content of an object by its raw id. Raises NotFound; StoreFailure where it is damaged."""
         try:
             number, content = self._open().get_raw(_raw(oid))
         except KeyError:

@@ -91,9 +91,13 @@ def _write_leaf(name: bytes, leaf: Leaf, files: list[tuple[bytes, int, bytes]], 
 
 
 def _sorted(notes: Notes) -> Notes:
-    for names in (*notes.skipped.values(), *notes.unknown.values()):
-        names.sort()
-    return notes
+    """The same notes in the one order that they are stored in."""
+    return Notes(
+        notes.mode,
+        dict(sorted(notes.modes.items())),
+        {why: sorted(names) for why, names in sorted(notes.skipped.items())},
+        {why: sorted(names) for why, names in sorted(notes.unknown.items())},
+    )
 
 
 def _write_outside(found: Found, add: Add) -> bytes:

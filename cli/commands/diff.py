@@ -19,8 +19,8 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "diff",
         usage="recorder diff [A] [B] [--stat] [--session SESSION] [--json] [-- PATH …]",
-        description="Show what differs between two checkpoints, or between a checkpoint (default: the latest) "
-        "and the work tree.",
+        description="Show what differs between two checkpoints, or between a checkpoint (default: the "
+        "latest) and the work tree.",
     )
     parser.add_argument("words", metavar="A B", nargs="*", help=CHECKPOINT_HELP)
     parser.add_argument("--stat", action="store_true", help="lines added and removed per file")

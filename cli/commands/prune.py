@@ -72,9 +72,8 @@ def _show(document: dict[str, Any], dry_run: bool, console: Console) -> None:
     from cli.output import size_text
 
     for one in document["retired"]:
-        console.show(
-            f"{'would retire' if dry_run else 'retired'} #{one['number']} of {one['session']}: {one['reason']}"
-        )
+        verb = "would retire" if dry_run else "retired"
+        console.show(f"{verb} #{one['number']} of {one['session']}: {one['reason']}")
     count = len(document["kept"])
     console.show(f"{count} checkpoint{'s' if count != 1 else ''} kept.")
     if not dry_run and document["retired"]:

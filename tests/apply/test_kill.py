@@ -102,7 +102,7 @@ def run_finish(root: bytes, hook: Counter) -> object:
 
 
 def test_apply_gives_what_is_planned(fresh: bytes) -> None:
-    """The mixed plan comes onto the disk exactly, links between files included; finish leaves nothing else."""
+    """The mixed plan comes onto the disk exactly, links between files included; finish leaves no other."""
     report = run_apply(fresh, Counter())
 
     assert report.failed == ()

@@ -20,8 +20,8 @@ from tests.apply.trees import (
     Store,
     Tree,
     at_effect,
-    content,
     build,
+    content,
     file,
     folder,
     link,
@@ -347,7 +347,7 @@ def test_immutable(root: bytes, immutable: Callable[[bytes], None], kind: str) -
 
 
 def test_immutable_folder_is_got_around(root: bytes, immutable: Callable[[bytes], None]) -> None:
-    """A file in a folder that cannot be written is written in place and rolled back so, marked in the root."""
+    """A file in a folder that cannot be written is written in place and rolled back so."""
     before = {b"d": folder(), b"d/f": file(b"old"), b"d/m": file(b"x", 0o644)}
     after = {b"d": folder(), b"d/f": file(b"newer", 0o600), b"d/m": file(b"x", 0o755)}
     build(root, before)

@@ -73,7 +73,8 @@ class Pi:
         self.use("bash", {"command": command}, act)
 
     def write(self, name: str, content: str) -> None:
-        self.use("write", {"path": name, "content": content}, lambda: (self.folder / name).write_text(content))
+        path = self.folder / name
+        self.use("write", {"path": name, "content": content}, lambda: path.write_text(content))
 
     def done(self) -> None:
         self._message(
@@ -114,9 +115,8 @@ class Claude:
         self._pending: list[dict[str, Any]] = []
 
     def give(self, text: str) -> str:
-        return self._write(
-            self._chained("user", message={"role": "user", "content": text}, **_PROMPT, promptId=str(uuid.uuid4()))
-        )
+        message = {"role": "user", "content": text}
+        return self._write(self._chained("user", message=message, **_PROMPT, promptId=str(uuid.uuid4())))
 
     def use(self, tool: str, arguments: dict[str, object], act: Act, result: object = "ok") -> None:
         call = f"toolu_{uuid.uuid4().hex[:24]}"
@@ -175,8 +175,11 @@ class Claude:
 
 
 _PROMPT = {
-    "permissionMode": "acceptEdits", "origin": {"kind": "human"}, "promptSource": "typed", "turnOrigin": "human",
-}  # fmt: skip
+    "permissionMode": "acceptEdits",
+    "origin": {"kind": "human"},
+    "promptSource": "typed",
+    "turnOrigin": "human",
+}
 
 
 def _replace(path: Path, content: str) -> None:

@@ -89,9 +89,9 @@ class Recorder:
         while time.monotonic() < end:
             answer = self.run("checkpoints", session, "--all-branches", "--json", cwd=cwd, check=None)
             found = answer.json if answer.code == 0 else []
-            if len(found) >= count and all(one["state"] != "capturing" for one in found):
-                if not settled or self._settled(cwd, session, count):
-                    return found
+            answered = len(found) >= count and all(one["state"] != "capturing" for one in found)
+            if answered and (not settled or self._settled(cwd, session, count)):
+                return found
             time.sleep(0.05)
         raise AssertionError(f"not {count} checkpoints: {found}")
 

@@ -1,4 +1,5 @@
-"""The whole way: an agent works while `watch` runs in its own process, then the command line takes it back."""
+"""The whole way: an agent works while `watch` runs in its own process, then the command line takes it
+back."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ def agent_of(kind: str, recorder: Recorder, folder: Path) -> Pi | Claude:
     return recorder.pi(folder) if kind == "pi" else recorder.claude(folder)
 
 
-def two_prompts(agent: Pi | Claude, folder: Path, recorder: Recorder) -> list[dict[str, tuple[str, int, bytes]]]:
+States = list[dict[str, tuple[str, int, bytes]]]
+
+
+def two_prompts(agent: Pi | Claude, folder: Path, recorder: Recorder) -> States:
     """Two runs, by tools and by shell; returns the folder before the first, between, and after."""
     states = [snapshot(folder)]
     agent.give("first: write a file")
@@ -49,7 +53,7 @@ def wild(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pi", "claude"])
 def test_everything_comes_back_and_forth(kind: str, recorder: Recorder, folder: Path) -> None:
-    """Rewind, undo of the rewind and redo of the undo give exactly the bytes, modes and links of each state."""
+    """Rewind, undo of the rewind and redo of the undo give the bytes, modes and links of each state."""
     with recorder.watching():
         agent = agent_of(kind, recorder, folder)
         start, middle, end = two_prompts(agent, folder, recorder)
