@@ -132,7 +132,7 @@ def _relative(connection: sqlite3.Connection, session: SessionRow, named: str) -
         raise NotFound(f"session {session.session} has no prompt yet", code="no_checkpoint")
     if back >= len(active):
         raise NotFound(
-            f"there is no {named}: the active branch has {len(active)} prompt{'s' if len(active) != 1 else ''}",
+            f"there is no {named}: prompts on the active branch: {len(active)}",
             code="no_checkpoint",
         )
     return checkpoints.checkpoint_of_entry(connection, session.stream, active[-1 - back].entry)

@@ -8,7 +8,13 @@ from cli.files import attributed, stored_files
 from cli.output import path_fields
 from projections import changes, conversation
 from projections.checkpoints import checkpoints_of
-from projections.listing import change_word, changes_by_run, checkpoint_document, net_changes
+from projections.listing import (
+    change_word,
+    changes_by_run,
+    checkpoint_document,
+    net_changes,
+    steps_of,
+)
 from recorder.errors import RecorderError
 from recorder.history import Change
 from recorder.states import PathNote
@@ -44,7 +50,7 @@ def checkpoint_details(
         "files": _files(found),
         "skipped": [{**path_fields(note.path), "why": note.why} for note in skipped],
         "unknown": [{**path_fields(note.path), "why": note.why} for note in unknown],
-        "steps": _steps(connection, session.stream, checkpoint.entry),
+        "steps": steps_of(connection, session.stream, checkpoint.entry),
     }
     return document, prompt_text(recording, prompt.text, prompt.excerpt)
 
@@ -78,21 +84,3 @@ def _notes(recording: Recording, checkpoint: Checkpoint) -> tuple[list[PathNote]
     known = {note.path for note in unknown}
     recorded = changes.unknown_paths(recording.views.connection, checkpoint.capture or "")
     return skipped, unknown + [note for note in recorded if note.path not in known]
-
-
-def _steps(connection: Any, stream: str, run: str) -> list[dict[str, Any]]:
-    rows = connection.execute(
-        "SELECT step, tool, call, writes, failed FROM calls WHERE stream = ? AND run = ? ORDER BY position",
-        (stream, run),
-    )
-    steps: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        steps.setdefault(row["step"], []).append(
-            {
-                "call": row["call"],
-                "tool": row["tool"],
-                "writes": row["writes"],
-                "failed": bool(row["failed"]) if row["failed"] is not None else None,
-            }
-        )
-    return [{"step": step, "calls": calls} for step, calls in steps.items()]

@@ -32,6 +32,9 @@ COMMANDS = {
     "redo": "go forward again after an undo",
     "revert": "take back only what one prompt's run changed",
     "prune": "retire what the retention no longer keeps",
+    "pin": "never retire a checkpoint",
+    "unpin": "let the retention decide on a checkpoint again",
+    "label": "give a checkpoint a name",
     "rebuild": "fold every view anew from the log",
     "config": "the settings, and where each value comes from",
 }

@@ -109,7 +109,8 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
         state = "partial" if fact.unknown else "complete"
         connection.execute(
             "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
-            " capture_position = ?, source = ?, late = ? WHERE id = ? AND capture IS NULL AND retired IS NULL",
+            " capture_position = ?, source = ?, late = ?"
+            " WHERE id = ? AND capture IS NULL AND retired IS NULL",
             (
                 state,
                 _unknown_sentence(fact),

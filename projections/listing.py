@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from projections import conversation
 from projections.checkpoints import Checkpoint, checkpoints_of
@@ -88,7 +89,7 @@ def change_counts(found: Iterable[Change]) -> dict[str, int]:
 
 def checkpoint_document(
     one: Checkpoint, prompt: PromptRow, session: str, active: bool, parent: str | None, found: list[Change]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """One item of `checkpoints`."""
     return {
         "number": one.number,
@@ -111,7 +112,7 @@ def checkpoint_document(
 
 def checkpoint_documents(
     connection: sqlite3.Connection, stream: str, session: str, found: Iterable[Change], *, all_branches: bool
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """`checkpoints`: newest first."""
     prompts = {prompt.entry: prompt for prompt in conversation.prompts_of(connection, stream)}
     active = {prompt.entry for prompt in conversation.active_prompts(connection, stream)}
@@ -155,3 +156,22 @@ def tree_document(connection: sqlite3.Connection, stream: str, session: str) -> 
             for row in rows
         ],
     }
+
+
+def steps_of(connection: sqlite3.Connection, stream: str, run: str) -> list[dict[str, Any]]:
+    """The steps of a run with the tools that each called, in log order."""
+    rows = connection.execute(
+        "SELECT step, tool, call, writes, failed FROM calls WHERE stream = ? AND run = ? ORDER BY position",
+        (stream, run),
+    )
+    steps: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        steps.setdefault(row["step"], []).append(
+            {
+                "call": row["call"],
+                "tool": row["tool"],
+                "writes": row["writes"],
+                "failed": bool(row["failed"]) if row["failed"] is not None else None,
+            }
+        )
+    return [{"step": step, "calls": calls} for step, calls in steps.items()]

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from cli.options import CHECKPOINT_HELP, with_session_option
+from cli.options import CHECKPOINT_HELP, with_at, with_session_option
 
 if TYPE_CHECKING:
     from cli.options import Subparsers
@@ -23,6 +23,7 @@ def add(subparsers: Subparsers) -> None:
         "path", metavar="PATH", type=os.fsencode, help="relative to the work tree, or absolute"
     )
     with_session_option(parser)
+    with_at(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:

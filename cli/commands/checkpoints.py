@@ -18,6 +18,7 @@ def add(subparsers: Subparsers) -> None:
     )
     with_session_argument(parser)
     parser.add_argument("--all-branches", action="store_true", help="also those of branches that were left")
+    parser.add_argument("--steps", action="store_true", help="also the steps of each run and their tools")
     with_at(parser)
     with_json(parser)
 
@@ -25,7 +26,7 @@ def add(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording, the_session
     from cli.files import attributed
-    from projections.listing import checkpoint_documents
+    from projections.listing import checkpoint_documents, steps_of
 
     with existing_recording(arguments) as recording:
         session = the_session(recording, arguments)
@@ -36,6 +37,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             attributed(recording, session),
             all_branches=arguments.all_branches,
         )
+        if arguments.steps:
+            for one in documents:
+                one["steps"] = steps_of(recording.views.connection, session.stream, one["entry_id"])
     if arguments.json:
         console.json(documents)
     else:
@@ -61,6 +65,9 @@ def _show(session: str, documents: list[dict[str, Any]], console: Console) -> No
             + (f"[{one['label']}] " if one["label"] else "")
             + one["prompt"],
         )
+        for step in one.get("steps", []):
+            tools = ", ".join(call["tool"] for call in step["calls"])
+            rows.add_row("", "", "", "", f"  step: {tools}")
     console.show(rows)
     for reason in _reasons(documents):
         console.show(reason)

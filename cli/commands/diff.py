@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from cli.options import CHECKPOINT_HELP, with_json, with_session_option
+from cli.options import CHECKPOINT_HELP, with_at, with_json, with_session_option
 
 if TYPE_CHECKING:
     from cli.context import Recording
@@ -25,6 +25,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument("words", metavar="A B", nargs="*", help=CHECKPOINT_HELP)
     parser.add_argument("--stat", action="store_true", help="lines added and removed per file")
     with_session_option(parser)
+    with_at(parser)
     with_json(parser)
 
 
