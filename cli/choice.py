@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from projections import changes, checkpoints, conversation
@@ -65,6 +65,17 @@ def _by_name(known: list[SessionRow], named: str) -> SessionRow:
             candidates=[one.session for one in found],
         )
     return found[0]
+
+
+def short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """The shortest beginning of each id, of 8 or more characters, that means it alone."""
+    ordered = sorted(set(ids))
+    short = {}
+    for index, one in enumerate(ordered):
+        neighbours = ordered[max(index - 1, 0) : index] + ordered[index + 1 : index + 2]
+        shared = max((len(os.path.commonprefix([one, other])) for other in neighbours), default=0)
+        short[one] = one[: max(shared + 1, 8)]
+    return short
 
 
 def contains(session: SessionRow, cwd: bytes) -> bool:

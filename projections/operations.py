@@ -16,7 +16,8 @@ SCHEMA = """
 CREATE TABLE operations (
     operation TEXT PRIMARY KEY, tree TEXT, position INTEGER, verb TEXT, stream TEXT, checkpoint TEXT,
     safety TEXT, steps BLOB, takes_back BLOB, puts_on BLOB, inverts TEXT,
-    position_before TEXT, position_after TEXT, leaf_before TEXT, leaf_after TEXT, state TEXT, applied_at INTEGER, conversation TEXT, why TEXT
+    position_before TEXT, position_after TEXT, leaf_before TEXT, leaf_after TEXT,
+    state TEXT, applied_at INTEGER, conversation TEXT, why TEXT
 ) WITHOUT ROWID;
 CREATE INDEX operations_by_tree ON operations (tree, position)
 """

@@ -54,7 +54,7 @@ def _show(session: str, documents: list[dict[str, Any]], console: Console) -> No
     if not documents:
         console.show(f"Session {session} has no prompt yet.")
         return
-    rows = table("#", "when", "state", "changes", "prompt")
+    rows = table(console, "#", "when", "state", "changes", "prompt")
     for one in documents:
         rows.add_row(
             str(one["number"]),

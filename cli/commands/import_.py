@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cli.output import Console
     from recorder.importing import FileReport, ImportReport, Progress
 
-WHY = "it was read from its log afterwards: nobody looked at the files when the prompt was given"
+WHY = "it was imported from its log: nobody looked at the files when the prompt was given"
 
 
 def add(subparsers: Subparsers) -> None:

@@ -28,16 +28,20 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.choice import short_ids
     from cli.context import existing_recording, has_recording
+    from projections.sessions import sessions
 
     documents: list[dict[str, object]] = []
+    short: dict[str, str] = {}
     if has_recording(arguments):
         with existing_recording(arguments) as recording:
             documents = _documents(recording, arguments)
+            short = short_ids([one.session for one in sessions(recording.views.connection)])
     if arguments.json:
         console.json(documents)
     else:
-        _show(documents, console)
+        _show(documents, short, console)
     return 0
 
 
@@ -74,17 +78,17 @@ def _belongs(session: SessionRow, folder: bytes) -> bool:
     return root.startswith(folder.rstrip(b"/") + b"/") or contains(session, folder)
 
 
-def _show(documents: list[dict[str, object]], console: Console) -> None:
+def _show(documents: list[dict[str, object]], short: dict[str, str], console: Console) -> None:
     from cli.output import relative_time
     from cli.tables import table
 
     if not documents:
         console.show("No session is recorded here; “recorder sessions --all” shows those of other folders.")
         return
-    rows = table("session", "agent", "activity", "checkpoints", "first prompt")
+    rows = table(console, "session", "agent", "activity", "checkpoints", "first prompt")
     for one in documents:
         rows.add_row(
-            str(one["id"]),
+            short[str(one["id"])],
             str(one["agent"]),
             "running" if one["running"] else relative_time(str(one["last_activity"])),
             str(one["checkpoints"]),

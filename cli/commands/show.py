@@ -51,16 +51,17 @@ def _show(document: dict[str, Any], prompt: str, console: Console) -> None:
     if document["why_not"]:
         console.show(document["why_not"])
     console.show("\n" + prompt.rstrip("\n") + "\n")
-    _show_files(document["files"], console)
+    _show_files(document, console)
     _show_notes("not known", document["unknown"], console)
     _show_notes("left out", document["skipped"], console)
 
 
-def _show_files(files: list[dict[str, str]], console: Console) -> None:
-    if not files:
-        console.show("Its run changed no file.")
+def _show_files(document: dict[str, Any], console: Console) -> None:
+    if not document["files"]:
+        seen = document["state"] != "lost"
+        console.show("Its run changed no file." if seen else "What its run changed on disk was not recorded.")
         return
-    for one in files:
+    for one in document["files"]:
         whose = "" if one["by"] == "session" else f"  — {one['by']}: {one['why']}"
         console.show(f"  {one['change']:<9}{one['path']}{whose}")
 
