@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -71,9 +70,9 @@ class TreeGround:
         git = list(history.git.values())[-1] if history.git else None
         if not secured:
             look = self._tree.look(previous=previous, named=self.named())
+            since = changes.last_look(connection, self._work_tree.stream.hex)
             history = msgspec.structs.replace(
-                history,
-                transitions=history.transitions + _pending(look, _last_end(connection, self._work_tree)),
+                history, transitions=history.transitions + _pending(look, since)
             )
             git = look.git
         where = locate(self._tree)
@@ -102,13 +101,6 @@ class TreeGround:
             return []
 
 
-def _last_end(connection: sqlite3.Connection, work_tree: WorkTree) -> int:
-    row = connection.execute(
-        "SELECT MAX(ended_at) FROM captures WHERE tree = ?", (work_tree.stream.hex,)
-    ).fetchone()
-    return int(row[0] or 0)
-
-
 def _pending(look: Look, since: int) -> tuple[Transition, ...]:
     return tuple(
         Transition(
@@ -120,7 +112,7 @@ def _pending(look: Look, since: int) -> tuple[Transition, ...]:
             changed_at=change.changed_at,
             by_git=change.by_git,
             since=since,
-            until=look.began_at,
+            until=look.ended_at,
         )
         for ordinal, change in enumerate(look.delta)
     )

@@ -26,7 +26,7 @@ CREATE TABLE session_trees (stream TEXT, tree TEXT, position INTEGER, PRIMARY KE
 CREATE TABLE captures (
     capture TEXT PRIMARY KEY, tree TEXT, position INTEGER, moment TEXT, source TEXT, stream TEXT, entry TEXT,
     operation TEXT, began_at INTEGER, ended_at INTEGER, commit_id TEXT, unknown BLOB, skipped INTEGER,
-    files INTEGER, git BLOB, late INTEGER, previous_ended_at INTEGER
+    files INTEGER, git BLOB, late INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX captures_by_tree ON captures (tree, position);
 CREATE TABLE transitions (
@@ -65,12 +65,9 @@ def _tree_opened(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
 def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.Captured)
     tree = fact.originator_id.hex
-    previous = connection.execute(
-        "SELECT ended_at FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1", (tree,)
-    ).fetchone()
-    since = previous["ended_at"] if previous else 0
+    since = last_look(connection, tree)
     connection.execute(
-        "INSERT INTO captures VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO captures VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             fact.capture,
             tree,
@@ -88,7 +85,6 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
             fact.files,
             _encode(fact.git),
             fact.late,
-            since,
         ),
     )
     connection.executemany(
@@ -105,7 +101,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
                 change.changed_at,
                 change.by_git,
                 since,
-                fact.began_at,
+                fact.at,
                 fact.operation,
             )
             for ordinal, change in enumerate(fact.delta)
@@ -291,9 +287,18 @@ def windows_of(connection: sqlite3.Connection, tree: str) -> tuple[Window, ...]:
             ended_at=row["ended_at"],
             background=bool(row["background"]),
             files=_files(row["files"]),
+            failed=bool(row["failed"]),
         )
         for row in rows
     )
+
+
+def last_look(connection: sqlite3.Connection, tree: str) -> int:
+    """When the newest capture of a work tree began to read (ns); 0 before the first."""
+    row = connection.execute(
+        "SELECT began_at FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1", (tree,)
+    ).fetchone()
+    return int(row["began_at"]) if row else 0
 
 
 def git_positions(connection: sqlite3.Connection, tree: str) -> dict[str, GitPosition]:

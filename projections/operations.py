@@ -17,13 +17,14 @@ CREATE TABLE operations (
     operation TEXT PRIMARY KEY, tree TEXT, position INTEGER, verb TEXT, stream TEXT, checkpoint TEXT,
     safety TEXT, steps BLOB, takes_back BLOB, puts_on BLOB, inverts TEXT,
     position_before TEXT, position_after TEXT, leaf_before TEXT, leaf_after TEXT,
-    state TEXT, applied_at INTEGER, conversation TEXT, why TEXT
+    state TEXT, applied_at INTEGER, conversation TEXT, why TEXT, left_as_it_was BLOB
 ) WITHOUT ROWID;
 CREATE INDEX operations_by_tree ON operations (tree, position)
 """
 
 _encode = msgspec.msgpack.encode
 _steps = msgspec.msgpack.Decoder(tuple[FileStep, ...]).decode
+_paths = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 _ids = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 INVERSES = ("undo-rewind", "redo-rewind")
@@ -32,7 +33,7 @@ INVERSES = ("undo-rewind", "redo-rewind")
 def _planned(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.RewindPlanned)
     connection.execute(
-        "INSERT INTO operations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,'planned',NULL,NULL,NULL)",
+        "INSERT INTO operations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,'planned',NULL,NULL,NULL,NULL)",
         (
             fact.operation,
             fact.originator_id.hex,
@@ -56,8 +57,9 @@ def _planned(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
 def _applied(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     assert isinstance(fact, events.RewindApplied)
     connection.execute(
-        "UPDATE operations SET state = 'applied', applied_at = ?, conversation = ? WHERE operation = ?",
-        (fact.at, fact.conversation, fact.operation),
+        "UPDATE operations SET state = 'applied', applied_at = ?, conversation = ?, left_as_it_was = ?"
+        " WHERE operation = ?",
+        (fact.at, fact.conversation, _encode([note.path for note in fact.left]), fact.operation),
     )
 
 
@@ -145,4 +147,5 @@ def _operation(row: sqlite3.Row) -> Operation:
         leaf_before=row["leaf_before"],
         leaf_after=row["leaf_after"],
         applied_at=row["applied_at"],
+        left=_paths(row["left_as_it_was"]),
     )
