@@ -52,10 +52,11 @@ def plan_rewind(
     """The way of a session's changes to where they stood at the target. `changes` are in log order."""
     now = applied(changes, operations, session=session)
     then = applied(changes, operations, session=session, upto=target.position)
+    gone, come = now - then, then - now
     return _of_changes(
         changes,
-        [change for change in reversed(changes) if change.id in now - then],
-        [change for change in changes if change.id in then - now],
+        [change for change in reversed(changes) if change.id in gone],
+        [change for change in changes if change.id in come],
         disk,
         session=session,
         options=options,
@@ -130,13 +131,14 @@ def plan_tree(
     hidden = {path for path, state in then.items() if not state.known}
     standing = applied(changes, operations)
     stood = applied(changes, operations, upto=target.position)
+    gone, come = standing - stood, stood - standing
     return conclude(
         [_whole(path, then.get(path, ABSENT), disk.state(path), hidden, options) for path in paths],
         disk,
         options=options,
         changes=changes,
-        backs=[c.id for c in reversed(changes) if c.id in standing - stood and not _outside(c.path)],
-        ons=[c.id for c in changes if c.id in stood - standing and not _outside(c.path)],
+        backs=[c.id for c in reversed(changes) if c.id in gone and not _outside(c.path)],
+        ons=[c.id for c in changes if c.id in come and not _outside(c.path)],
     )
 
 
