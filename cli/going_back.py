@@ -108,7 +108,7 @@ def go(
             tree,
             work_tree,
             ground,
-            _undertaking(recording, session, aim),
+            _undertaking(recording, session, aim, talk),
             talk,
             approved=plan if approved else None,
         )
@@ -141,7 +141,7 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
     return _Talk(way, source, log, session.session)
 
 
-def _undertaking(recording: Recording, session: SessionRow, aim: Aim) -> Undertaking:
+def _undertaking(recording: Recording, session: SessionRow, aim: Aim, talk: _Talk) -> Undertaking:
     return Undertaking(
         verb=aim.verb,
         session=UUID(session.stream),
@@ -151,6 +151,7 @@ def _undertaking(recording: Recording, session: SessionRow, aim: Aim) -> Underta
         position_after=aim.position_after,
         leaf_before=conversation.leaf_of(recording.views.connection, session.stream),
         leaf_after=aim.keep if aim.conversation_moves else None,
+        line=talk.way.line or b"",
     )
 
 
@@ -222,12 +223,13 @@ def _touched_by_run(recording: Recording, session: SessionRow, tree: str) -> set
     return {row["path"] for row in rows}
 
 
-def bring_up_to_date(recording: Recording, session: SessionRow) -> None:
+def bring_up_to_date(recording: Recording, session: SessionRow, console: Console) -> None:
     """Read what the session's log has and the recording has not, and end what a crash left half done."""
     from cli.catching_up import catch_up_log
     from cli.recovering import recover
 
-    recover(recording)
+    for sentence in recover(recording):
+        console.note(f"recorder: {sentence}")
     catch_up_log(recording, session)
 
 

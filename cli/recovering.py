@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from recorder.errors import RecorderError
-from recorder.events import RewindFailed
-from recorder.recording import lock_name
+from recorder.errors import RecorderError, Refused
+from recorder.events import RewindFailed, RewindPlanned
+from recorder.recording import Occasion, lock_name, record_capture
+from recorder.states import PathNote
 
 if TYPE_CHECKING:
     from cli.context import Recording
-    from recorder.states import PathNote
+    from recorder.capture import Tree
+    from recorder.recovery import Recovered
+    from recorder.worktree import WorkTree
 
-
-def recover(recording: Recording) -> list[str]:
-    """Roll back every rewind that was broken off; returns a sentence for each.
-
-    Raises RecorderError with exit code 6 where paths could not be brought back.
-    """
-    recording.views.catch_up()
-    sentences = []
-    rows = recording.views.connection.execute(
-        "SELECT DISTINCT tree FROM operations WHERE state = 'planned' ORDER BY tree"
-    ).fetchall()
-    for row in rows:
-        sentences += _recover_tree(recording, row["tree"])
-    return sentences
+_HALF_DONE = """
+SELECT tree FROM operations WHERE state = 'planned'
+UNION SELECT tree FROM operations AS newest WHERE state = 'applied'
+    AND position = (SELECT MAX(position) FROM operations WHERE tree = newest.tree AND state = 'applied')
+    AND NOT EXISTS (SELECT 1 FROM captures WHERE operation = newest.operation AND moment = 'rewound')
+ORDER BY tree
+"""
+"""Work trees with a rewind that has no outcome, or whose last one was applied and not tidied up after."""
 
 
 class Unrecovered(RecorderError):
@@ -37,38 +36,118 @@ class Unrecovered(RecorderError):
     code = "unrecovered"
 
 
+def recover(recording: Recording) -> list[str]:
+    """Roll back every rewind that was broken off, and tidy up after those that were applied and no more;
+    returns a sentence for each that a person should know of.
+
+    A work tree that cannot be reached waits. Raises Unrecovered where paths could not be brought back.
+    """
+    recording.views.catch_up()
+    rows = recording.views.connection.execute(_HALF_DONE).fetchall()
+    return [sentence for row in rows for sentence in _recover_tree(recording, row["tree"])]
+
+
 def _recover_tree(recording: Recording, tree: str) -> list[str]:
     """Under the tree's lock an operation without an outcome belongs to no living process."""
     from cli.files import stored_files
     from projections.capture import known_tree
+    from recorder.recovery import unfinished
+    from recorder.worktree import still_there
+
+    work_tree = known_tree(recording.views, tree)
+    sentences = []
+    with recording.home.lock(lock_name(work_tree.stream)):
+        try:
+            still_there(work_tree)
+        except Refused as error:
+            return [f"an interrupted rewind is not recovered yet: {error.message}"]
+        with stored_files(recording, tree) as files:
+            for planned in unfinished(recording.log.stream(work_tree.stream)):
+                sentences.append(_roll_back(recording, planned, work_tree, files))
+            _tidy_up(recording, work_tree, files)
+    return sentences
+
+
+def _roll_back(recording: Recording, planned: RewindPlanned, work_tree: WorkTree, files: Tree) -> str:
+    """The files first, then the conversation, then the fact: killed anywhere, it is done again whole."""
     from recorder.finish import finish
     from recorder.recovery import recover as roll_back
-    from recorder.recovery import unfinished
 
-    stream = UUID(tree)
-    sentences = []
-    with recording.home.lock(lock_name(stream)), stored_files(recording, tree) as files:
-        root = known_tree(recording.views, tree).path
-        for planned in unfinished(recording.log.stream(stream)):
-            recovered = roll_back(planned, root, files)
-            recording.log.append(
-                [
-                    RewindFailed(
-                        originator_id=stream,
-                        originator_version=recording.log.version(stream) + 1,
-                        at=time.time_ns(),
-                        operation=planned.operation,
-                        why=recovered.why,
-                        unrecovered=recovered.unrecovered,
-                    )
-                ]
+    recovered = roll_back(planned, work_tree.path, files)
+    stays = _return_conversation(recording, planned)
+    _append_failed(recording, planned, recovered, stays)
+    if recovered.unrecovered:
+        raise Unrecovered(_named(recovered.unrecovered))
+    finish(work_tree.path, planned.steps, planned.private)
+    sentence = f"an interrupted {planned.verb} was rolled back; everything is as before it"
+    return f"{sentence}, but {stays}" if stays else sentence
+
+
+def _append_failed(
+    recording: Recording, planned: RewindPlanned, recovered: Recovered, stays: str | None
+) -> None:
+    stream = planned.originator_id
+    recording.log.append(
+        [
+            RewindFailed(
+                originator_id=stream,
+                originator_version=recording.log.version(stream) + 1,
+                at=time.time_ns(),
+                operation=planned.operation,
+                why=f"{recovered.why}, but {stays}" if stays else recovered.why,
+                unrecovered=recovered.unrecovered,
             )
-            if recovered.unrecovered:
-                raise Unrecovered(_named(recovered.unrecovered))
-            finish(root, planned.steps, planned.private)
-            sentences.append(f"an interrupted {planned.verb} was rolled back; everything is as before it")
+        ]
+    )
     recording.views.catch_up()
-    return sentences
+
+
+def _return_conversation(recording: Recording, planned: RewindPlanned) -> str | None:
+    """Where the rewind had moved the conversation already, move it back; the reason where it stays."""
+    from cli.aims import session_of
+    from recorder.conversation import take_again_back
+    from recorder.sources import source_of
+
+    session = session_of(recording.views.connection, planned.session.hex)
+    why = take_again_back(
+        source_of(session.agent),
+        Path(os.fsdecode(session.log)),
+        session.session,
+        line=planned.line,
+        leaf=planned.leaf_before,
+        cwd=session.cwd,
+    )
+    return f"the conversation had been taken back already and stays so: {why}" if why else None
+
+
+def _tidy_up(recording: Recording, work_tree: WorkTree, files: Tree) -> None:
+    """Remove what the last applied rewind displaced, and record what it wrote."""
+    from projections import changes
+    from projections.capture import last_commit
+    from recorder.recovery import sweep
+
+    connection = recording.views.connection
+    recording.views.catch_up()
+    tree = work_tree.stream.hex
+    if not any(row["tree"] == tree for row in connection.execute(_HALF_DONE)):
+        return
+    sweep(recording.log.stream(work_tree.stream), work_tree.path)
+    newest = connection.execute(
+        "SELECT operation, stream FROM operations WHERE tree = ? AND state = 'applied'"
+        " ORDER BY position DESC LIMIT 1",
+        (tree,),
+    ).fetchone()
+    record_capture(
+        recording.log,
+        files,
+        work_tree.stream,
+        Occasion(
+            moment="rewound", source="watch", session=UUID(newest["stream"]), operation=newest["operation"]
+        ),
+        previous=last_commit(recording.views, work_tree.stream),
+        named=changes.named_paths(connection, tree),
+    )
+    recording.views.catch_up()
 
 
 def _named(notes: tuple[PathNote, ...]) -> str:

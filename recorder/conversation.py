@@ -60,12 +60,44 @@ def take(way: Way, source: Source, log: Path, session: str) -> str | None:
     if closed.state != "closed":
         return closed.why
     try:
-        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
-        try:
-            written = os.write(descriptor, way.line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        return _append(log, way.line)
     except OSError as error:
         return f"the agent's log cannot be written: {error.strerror}"
-    return None if written == len(way.line) else "the agent's log took only a part of the line"
+
+
+def take_again_back(
+    source: Source, log: Path, session: str, *, line: bytes, leaf: str | None, cwd: str | None
+) -> str | None:
+    """Where a broken-off move by `line` is the last word in the agent's log, go on after `leaf` again.
+
+    Returns why the conversation stays where it is, or None. Can be killed and run again.
+    """
+    if not line or not _ends_with(log, line):
+        return None
+    move = source.move(log, session, leaf, "", cwd)
+    if move.line is None:
+        return move.why
+    return take(_way(move), source, log, session)
+
+
+def _append(log: Path, line: bytes) -> str | None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+    try:
+        size = os.fstat(descriptor).st_size
+        written = os.write(descriptor, line)
+        if written < len(line):
+            # The agent would glue its next line to half a line.
+            os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return None if written == len(line) else "the agent's log took only a part of the line"
+
+
+def _ends_with(log: Path, line: bytes) -> bool:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - len(line)))
+            return file.read() == line
+    except OSError:
+        return False

@@ -303,6 +303,9 @@ class RewindPlanned(Fact, frozen=True, array_like=True, kw_only=True):
     position_after: str | None
     leaf_before: str | None
     leaf_after: str | None
+    line: bytes = b""
+    """What is appended to the agent's log when the files are done, to move the conversation from
+    `leaf_before` to `leaf_after`; empty where it stays."""
 
 
 class RewindApplied(Fact, frozen=True, array_like=True, kw_only=True):

@@ -44,6 +44,7 @@ class Undertaking(msgspec.Struct, frozen=True, kw_only=True):
     position_after: str | None
     leaf_before: str | None
     leaf_after: str | None
+    line: bytes = b""
 
 
 class Conversation(Protocol):

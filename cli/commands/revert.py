@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
     with existing_recording(arguments) as recording:
         session, _ = the_checkpoint(recording, arguments, arguments.checkpoint, changing_now=time.time_ns())
-        bring_up_to_date(recording, session)
+        bring_up_to_date(recording, session, console)
         session, one = the_checkpoint(recording, arguments, arguments.checkpoint)
         done = operations.operations_of(recording.views.connection, one.tree or "")
         at = standing(recording.views.connection, session.stream, done)

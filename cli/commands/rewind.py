@@ -64,7 +64,7 @@ def _rewind(arguments: argparse.Namespace, recording: Recording, console: Consol
         console.show("Nothing was changed.")
         return 0
     session, _ = the_checkpoint(recording, arguments, word, changing_now=time.time_ns())
-    bring_up_to_date(recording, session)
+    bring_up_to_date(recording, session, console)
     session, one = the_checkpoint(recording, arguments, word)
     done = operations.operations_of(recording.views.connection, one.tree or "")
     at = standing(recording.views.connection, session.stream, done)
@@ -88,7 +88,7 @@ def _invert(arguments: argparse.Namespace, recording: Recording, console: Consol
     from recorder.errors import NotFound
 
     tree, newest = _tree_here(arguments, recording)
-    bring_up_to_date(recording, newest)
+    bring_up_to_date(recording, newest, console)
     done = operations_of(recording.views.connection, tree)
     operation = to_undo(done) if arguments.undo else to_redo(done)
     if operation is None:

@@ -67,11 +67,14 @@ class _Watch:
 
     def run(self) -> None:
         from cli.reactor import reactor_of
-        from cli.recovering import recover
+        from cli.recovering import Unrecovered, recover
         from projections.capture import warm_up
 
-        for sentence in recover(self._recording):
-            self._console.note(f"recorder: {sentence}")
+        try:
+            for sentence in recover(self._recording):
+                self._console.note(f"recorder: {sentence}")
+        except Unrecovered as error:
+            self._console.note(f"recorder: {error.message}")
         self._take_signals()
         if not self._once:
             warm_up()
