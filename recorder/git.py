@@ -59,8 +59,10 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def complaint(self) -> str:
-        """The first line of stderr, for a sentence."""
-        return next((line for line in self.err.splitlines() if line.strip()), f"exit status {self.status}")
+        """The line of stderr that says what went wrong, for a sentence."""
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        grave = [line for line in lines if line.startswith(("fatal:", "error:"))]
+        return next(iter(grave or lines), f"exit status {self.status}")
 
 
 def run(

@@ -43,8 +43,13 @@ _CONFIG = """\
 \tfsmonitor = false
 \tlogAllRefUpdates = false
 \tattributesFile = /dev/null
+\tcommitGraph = false
+\tmultiPackIndex = false
 [gc]
 \tauto = 0
+\twriteCommitGraph = false
+[repack]
+\twriteBitmaps = false
 [maintenance]
 \tauto = false
 [commit]
@@ -59,6 +64,7 @@ _CONFIG = """\
 \tgitmodulesUpdate = ignore
 \tgitmodulesLarge = ignore
 """
+_FOLDERS = ("", "info", "objects", "objects/pack", "objects/info", "refs", "refs/recorder", CAPTURES)
 _FIXED = {
     "config": _CONFIG.encode(),
     "info/attributes": b"* -text -ident -filter -eol -working-tree-encoding -export-subst -diff\n",
@@ -95,7 +101,8 @@ class Store:
 
     def close(self) -> None:
         if self._objects is not None:
-            self._objects.close()
+            with contextlib.suppress(BufferError):  # an exception on its way still looks into a pack
+                self._objects.close()
             self._objects = None
 
     # ---- reading
@@ -151,9 +158,8 @@ class Store:
 
     def set_ref(self, commit: str) -> None:
         """Keep a capture's commit alive, durably."""
-        folder = self.folder / CAPTURES
-        folder.mkdir(parents=True, exist_ok=True)
-        write_durably(folder / commit, commit.encode() + b"\n")
+        _make_folders(self.folder)
+        write_durably(self.folder / CAPTURES / commit, commit.encode() + b"\n", self.folder / "new-ref")
 
     def release(self, commits: Collection[str]) -> None:
         """Let captures go; what only they hold is gone with the next `collect`."""
@@ -250,12 +256,13 @@ class Store:
         return self._generation(), packs.st_mtime_ns, packs.st_ino, objects.st_mtime_ns
 
 
-def write_durably(file: Path, content: bytes) -> None:
-    """Replace a file as a whole; it is on the disk, under its name, before this returns.
+def write_durably(file: Path, content: bytes, temporary: Path | None = None) -> None:
+    """Replace a file as a whole; it is on the disk, under its name, before this returns. It is written
+    beside, or as `temporary` where a half-written file beside it would be taken for something.
 
     Raises StoreFailure.
     """
-    temporary = file.with_name(f"{file.name}.new")
+    temporary = temporary or file.with_name(f"{file.name}.new")
     try:
         with _private_file(temporary) as opened:
             opened.write(content)
@@ -280,12 +287,17 @@ def _create(folder: Path) -> None:
     `HEAD` is written last and makes the folder a repository.
     """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for part in ("", "info", "objects", "objects/pack", "objects/info", "refs", CAPTURES):
-        (folder / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_folders(folder)
     for name, content in _FIXED.items():
         if not _holds(folder / name, content):
             write_durably(folder / name, content)
             sync_folder(folder.parent)
+
+
+def _make_folders(folder: Path) -> None:
+    """git takes away folders of refs that are empty."""
+    for part in _FOLDERS:
+        (folder / part).mkdir(mode=0o700, exist_ok=True)
 
 
 def _holds(file: Path, content: bytes) -> bool:
