@@ -117,8 +117,12 @@ class ClaudeReader:
         leaf = _leaf(line)
         name = self._name(line)
         kind = "name" if name is not None else "leaf" if leaf is not None else "note"
+        entry = self._made_id(raw)
+        if leaf is not None:
+            # To and fro and to again are three moves, though the first and the last line are alike.
+            self._chained = entry
         return Record(
-            entry=self._made_id(raw),
+            entry=entry,
             kind=kind if known else "unknown",
             raw_type=line.type,
             time=line.timestamp or "",
