@@ -17,7 +17,8 @@ from recorder.errors import RecorderError
 from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
 from recorder.planned import Disk, Plan
-from recorder.states import GitPosition
+from recorder.settling import StateOf
+from recorder.states import SKIPPED, GitPosition, PathState
 
 if TYPE_CHECKING:
     from cli.context import Recording
@@ -81,10 +82,20 @@ class TreeGround:
             changes=adopt(found, self._stream, inherited_runs(connection, self._stream)),
             operations=history.operations,
             unseen=unseen_writes(history, locate=where),
-            disk=Disk(state=functools.cache(self._tree.current), children=self._children),
+            disk=Disk(state=self._state_of(previous), children=self._children),
             git=git,
             paths=lambda: self._paths(previous, history),
         )
+
+    def _state_of(self, commit: str | None) -> StateOf:
+        """What stands on disk; `skipped` for what captures leave out by policy, whatever stands there."""
+
+        @functools.cache
+        def state(path: bytes) -> PathState:
+            left_out = commit is not None and self._tree.state(commit, path).kind == "skipped"
+            return SKIPPED if left_out else self._tree.current(path)
+
+        return state
 
     def _paths(self, commit: str | None, history: TreeHistory) -> frozenset[bytes]:
         stored = {path for path, _ in self._tree.walk(commit)} if commit else set()

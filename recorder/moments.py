@@ -16,6 +16,9 @@ EARLIEST = -1_000_000_000
 LATEST = 30_000_000_000
 """A line that was seen as it was written is at most this old (ns)."""
 
+ROUNDING = 1_000_000
+"""Agents cut their times to whole milliseconds: the prompt was given at most this much (ns) later."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -56,7 +59,7 @@ class Clock:
         Where the prompt was the newest line it lay in the agent's memory for at most `flush_ns`; where
         lines of its run came with it (`late`), it is as old as it says, or as the look before.
         """
-        known = time if time is not None and self.plausible(time) else None
+        known = time + ROUNDING if time is not None and self.plausible(time) else None
         if late:
             return min(self.written_at, self.previous_at if known is None else known)
         written = self.written_at - flush_ns

@@ -173,3 +173,18 @@ def test_a_run_under_way_is_not_taken_back(recorder: Recorder, folder: Path) -> 
     assert snapshot(folder) == before
     recorder.json("rewind", "1", "--files", "--while-running", cwd=folder)
     assert (folder / "notes.md").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("kind", ["pi", "claude"])
+def test_a_save_just_before_the_prompt_is_in_its_checkpoint(
+    kind: str, recorder: Recorder, folder: Path
+) -> None:
+    """What a person saves in the very moment before a prompt is known to be from before it."""
+    with recorder.watching():
+        agent = agent_of(kind, recorder, folder)
+        for number in range(1, 4):
+            (folder / "notes.md").write_text(f"saved before prompt {number}\n")
+            agent.give(f"prompt {number}")
+            found = recorder.wait_for(folder, agent.session, number, settled=False)
+            assert found[0]["state"] == "complete", found[0]["why_not"]
+    assert recorder.run("cat", "2", "notes.md", cwd=folder).out == b"saved before prompt 2\n"

@@ -58,10 +58,12 @@ def test_seen_is_not_later_than_now() -> None:
 
 
 def test_reference_of_a_prompt_that_was_the_newest_line() -> None:
-    """Not before the line can have been in the agent's memory, not after it was written."""
-    live, flush = clock(live=True), SECOND // 10
+    """Not before the line can have been in the agent's memory, not after it was written; the rest of the
+    agent's millisecond is before it."""
+    live, flush, rest = clock(live=True), SECOND // 10, SECOND // 1000
     assert SEEN - flush == live.reference(SEEN - 5 * SECOND, flush, late=False)
-    assert live.reference(SEEN - 3, flush, late=False) == SEEN - 3
+    assert live.reference(SEEN - 3 * rest, flush, late=False) == SEEN - 2 * rest
+    assert live.reference(SEEN - 3, flush, late=False) == SEEN
     assert live.reference(SEEN + SECOND // 2, flush, late=False) == SEEN
     assert SEEN - flush == live.reference(SEEN - 99 * SECOND, flush, late=False)
     assert SEEN - flush == live.reference(None, flush, late=False)
@@ -69,8 +71,8 @@ def test_reference_of_a_prompt_that_was_the_newest_line() -> None:
 
 def test_reference_of_a_prompt_that_came_with_lines_of_its_run() -> None:
     """The agent's time, or, where that cannot be, the look at the file before."""
-    live = clock(live=True)
-    assert live.reference(SEEN - 5 * SECOND, 0, late=True) == SEEN - 5 * SECOND
+    live, rest = clock(live=True), SECOND // 1000
+    assert live.reference(SEEN - 5 * SECOND, 0, late=True) == SEEN - 5 * SECOND + rest
     assert live.reference(SEEN + 50 * SECOND, 0, late=True) == SEEN - 100 * SECOND
     assert live.reference(None, 0, late=True) == SEEN - 100 * SECOND
     assert live.reference(SEEN + SECOND // 2, 0, late=True) == SEEN
