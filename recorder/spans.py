@@ -88,7 +88,7 @@ class Spans:
         return [span for span in self.inside.get(folder, ()) if span.meets(since, until)]
 
     def open_runs(self, since: int, until: int) -> list[Run]:
-        return [run for run in self.runs if run.began_at <= until and since <= end_of(run) + SLACK]
+        return [run for run in self.runs if run.began_at < until and since <= end_of(run) + SLACK]
 
 
 def spans_of(history: TreeHistory, locate: Locate, windowless: frozenset[str]) -> Spans:
