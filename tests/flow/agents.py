@@ -25,7 +25,7 @@ def now() -> str:
 
 def append(path: Path, *records: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = b"".join(json.dumps(record).encode() + b"\n" for record in records)
+    lines = b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(descriptor, lines)
     os.close(descriptor)
