@@ -95,7 +95,7 @@ def _record(decision: Decision, read: Read, line: bytes, record: Record, late: b
         _describe(decision, read, record, at)
     prompted = record.prompt is not None and not child
     if not record.copied and (prompted or _new_step(session, record)):
-        _end_step(decision, record)
+        _end_step(decision)
     if record.in_tree and not child:
         _leave_branch(decision, read, record, at)
     said = excerpt(record.text)
@@ -230,7 +230,7 @@ def _work(decision: Decision, read: Read, record: Record, at: int) -> None:
     for returned in record.returns:
         _return(decision, read, record, returned, at)
     if record.settles is not None and not child and state.under_way:
-        _end_step(decision, record)
+        _end_step(decision)
         decision.add(
             RunSettled, at, time=record.time, run=state.run, entry=record.entry, outcome=record.settles
         )
@@ -242,11 +242,11 @@ def _new_step(session: Session, record: Record) -> bool:
     return record.step is not None and record.step != session.state.step and record.within is None
 
 
-def _end_step(decision: Decision, record: Record) -> None:
+def _end_step(decision: Decision) -> None:
     """A step ends with the last sign of it, which is known only when something else begins."""
     state = decision.session.state
     if state.step_open:
-        decision.add(StepEnded, state.sign_at, time=record.time, run=state.run, step=state.step)
+        decision.add(StepEnded, state.sign_at, time=state.sign_time, run=state.run, step=state.step)
 
 
 def _call(decision: Decision, read: Read, record: Record, call: Call, at: int) -> None:

@@ -17,6 +17,7 @@ from recorder.events import (
     EntryAdded,
     Fact,
     LineUnread,
+    Observed,
     PromptGiven,
     RunSettled,
     RunStarted,
@@ -38,7 +39,7 @@ class State(msgspec.Struct):
     """The part that is copied whole when a decision is taken back. `prompt` is the last prompt that is
     a node of the conversation, `leaf` the last node, `run` the prompt of the last run, `under_way`
     whether that run has not settled since its last sign, `step` the last step, `step_open` whether it
-    has no end yet and `sign_at` (ns) the last sign of it."""
+    has no end yet, `sign_at` (ns) and `sign_time` (the agent's) the last sign of it."""
 
     version: int = 0
     agent_version: str | None = None
@@ -53,6 +54,7 @@ class State(msgspec.Struct):
     step: str = ""
     step_open: bool = False
     sign_at: int = 0
+    sign_time: str = ""
 
 
 class Session:
@@ -138,7 +140,7 @@ def _entry(session: Session, fact: EntryAdded) -> None:
     state.leaf = fact.entry
     if fact.kind in ACTIVE and not fact.copied:
         state.under_way = bool(state.run)
-        state.sign_at = max(state.sign_at, fact.at)
+        _sign(state, fact)
 
 
 def _unread(session: Session, fact: LineUnread) -> None:
@@ -161,7 +163,8 @@ def _run_settled(session: Session, fact: RunSettled) -> None:
 
 def _step_started(session: Session, fact: StepStarted) -> None:
     state = session.state
-    state.step, state.step_open, state.sign_at = fact.step, True, fact.at
+    state.step, state.step_open = fact.step, True
+    state.sign_at, state.sign_time = fact.at, fact.time
 
 
 def _step_ended(session: Session, fact: StepEnded) -> None:
@@ -174,7 +177,12 @@ def _called(session: Session, fact: ToolCalled) -> None:
 
 def _returned(session: Session, fact: ToolReturned) -> None:
     session.returned[fact.call] = None
-    session.state.sign_at = max(session.state.sign_at, fact.at)
+    _sign(session.state, fact)
+
+
+def _sign(state: State, fact: Observed) -> None:
+    if fact.at >= state.sign_at:
+        state.sign_at, state.sign_time = fact.at, fact.time
 
 
 _FOLDS: dict[type[Fact], Callable[..., None]] = {

@@ -132,7 +132,7 @@ class Tail:
 
     def holds(self, file: Opened) -> bool:
         """Whether the file is still what was read, with or without more after it."""
-        if (self.device, self.inode) != (file.device, file.inode) or file.size < self.offset:
+        if (self.device, self.inode) != (file.device, file.inode):
             return False
         length = int.from_bytes(self._check[:2], "big")
         last = file.at(self.offset - length, length)

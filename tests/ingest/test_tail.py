@@ -95,6 +95,20 @@ def test_rewrite_in_place_with_another_first_line(tmp_path: Path) -> None:
     assert (found, before != after) == ([b"uno", b"two", b"three"], True)
 
 
+def test_rewrite_in_place_of_the_first_line_alone(tmp_path: Path) -> None:
+    """Also where everything that follows is as it was."""
+    path, memory = tmp_path / "a", Memory()
+    append(path, b"one\n" + b"x" * 5000 + b"\n")
+    with opened(str(path)) as file:
+        tail = open_tail(str(path), file, memory)
+        assert tail is not None
+        assert len(list(tail.read(file))) == 1
+    with path.open("r+b") as writing:
+        writing.write(b"uno")
+    with opened(str(path)) as file:
+        assert not tail.holds(file)
+
+
 def test_rewrite_in_place_with_another_tail(tmp_path: Path) -> None:
     """The same first line, grown, but with other bytes where the reading had stopped."""
     path, memory = tmp_path / "a", Memory()
@@ -125,10 +139,14 @@ def test_atomic_rename_over_the_file(tmp_path: Path) -> None:
     """A new file under the old name is read from its start, even with the same content."""
     path, memory = tmp_path / "a", Memory()
     append(path, b"one\n")
-    _, before = read(path, memory)
+    with opened(str(path)) as file:
+        tail = open_tail(str(path), file, memory)
+        assert tail is not None
+        assert len(list(tail.read(file))) == 1
+    before = tail.generation
     (tmp_path / "b").write_bytes(b"one\ntwo\n")
     (tmp_path / "b").replace(path)
-    found, after = read(path, memory)
+    found, after = read(path, memory, tail)
 
     assert (found, before != after) == ([b"one", b"two"], True)
 
