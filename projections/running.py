@@ -9,7 +9,7 @@ from pathlib import Path
 from recorder.sources.base import Source
 
 ACTIVE_NS = 600 * 10**9
-"""An open tool call counts as alive while the log was written to within this time."""
+"""A run without an end counts as alive while the log was written to within this time."""
 
 
 def under_way(
@@ -17,23 +17,33 @@ def under_way(
 ) -> str | None:
     """Why a run of the session counts as under way, or None.
 
-    Proof is the agent's own registry, or a tool call that has not returned while the log was written to
-    in the last ten minutes.
+    Proof is the agent's own registry, or a run without an end in a log that was written to in the last
+    ten minutes: with a tool call that has not returned, or, where the agent does not tell what it does,
+    with a live agent that may have the session open (its model may be thinking).
     """
     path = Path(os.fsdecode(log))
-    if source is not None:
-        closed = source.closed(path, session)
-        if closed.state == "open" and closed.busy:
-            return closed.why
-    open_call = connection.execute(
-        "SELECT tool FROM calls JOIN runs USING (stream, run) WHERE stream = ? AND calls.ended_at IS NULL"
-        " AND runs.ended_at IS NULL AND runs.position ="
-        " (SELECT MAX(position) FROM runs WHERE stream = ?) ORDER BY calls.position DESC LIMIT 1",
-        (stream, stream),
+    closed = source.closed(path, session) if source is not None else None
+    if closed is not None and closed.state == "open" and closed.busy:
+        return "its agent is at work"
+    run = connection.execute(
+        "SELECT run, ended_at FROM runs WHERE stream = ? ORDER BY position DESC LIMIT 1", (stream,)
     ).fetchone()
-    if open_call is None or now - _last_written(connection, stream, path) > ACTIVE_NS:
+    if (
+        run is None
+        or run["ended_at"] is not None
+        or now - _last_written(connection, stream, path) > ACTIVE_NS
+    ):
         return None
-    return f"its tool “{open_call['tool']}” has not returned yet"
+    open_call = connection.execute(
+        "SELECT tool FROM calls WHERE stream = ? AND run = ? AND ended_at IS NULL"
+        " ORDER BY position DESC LIMIT 1",
+        (stream, run["run"]),
+    ).fetchone()
+    if open_call is not None:
+        return f"its tool “{open_call['tool']}” has not returned yet"
+    if closed is not None and closed.state != "closed" and closed.busy is None:
+        return "its last prompt has no end yet, and an agent that may have it open is alive"
+    return None
 
 
 def _last_written(connection: sqlite3.Connection, stream: str, path: Path) -> int:

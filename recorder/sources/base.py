@@ -124,8 +124,8 @@ class Closed(msgspec.Struct, frozen=True):
 
     state: str
     why: str
-    busy: bool = False
-    """A run is under way in it, by the agent's own registry."""
+    busy: bool | None = None
+    """Whether a run is under way in it, by the agent's own registry; None where that does not tell."""
 
 
 class Move(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ from recorder.sources.claude_tools import version_of
 REGISTERS = (2, 1, 197)
 """The oldest version that is known to register."""
 
+_INSTEAD = "close it, or type /rewind in it, choose the prompt there and restore the conversation"
+
 GREW_NS = 60_000_000_000
 _TAIL = 256 * 1024
 _VERSION = re.compile(rb'"version":"(\d+(?:\.\d+)+)"')
@@ -117,7 +119,8 @@ def _sign(entry: _Entry, log: Path) -> Closed:
     began = start_of(entry.pid)
     expected = "" if entry.proc_start is None else str(entry.proc_start)
     if began is not None and (not began or not expected or began == expected):
-        return Closed("open", f"Claude Code has it open (process {entry.pid})", entry.status == "busy")
+        busy = entry.status == "busy" if entry.status is not None else None
+        return Closed("open", f"Claude Code has it open (process {entry.pid}); {_INSTEAD}", busy)
     if entry.pid_domain is None and _grew(log):
         return Closed(
             "unknown",

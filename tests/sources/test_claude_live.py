@@ -120,12 +120,13 @@ def test_a_transcript_is_named_by_its_session() -> None:
     assert SOURCE.session_of(Path("/p/agent-a1.jsonl"), lines[:1]) is None
 
 
-@pytest.mark.parametrize(("status", "busy"), [("busy", True), ("idle", False), (None, False)])
+@pytest.mark.parametrize(("status", "busy"), [("busy", True), ("idle", False), (None, None)])
 @linux
 def test_a_registered_live_process_has_the_session_open(
-    log: Path, register: Register, status: str | None, busy: bool
+    log: Path, register: Register, status: str | None, busy: bool | None
 ) -> None:
-    """Its pid lives and began when the entry says; whether a run is under way is the entry's status."""
+    """Its pid lives and began when the entry says; whether a run is under way is the entry's
+    status, where it has one."""
     register(os.getpid(), procStart=start_of(os.getpid()), status=status)
     found = SOURCE.closed(log, SESSION)
 
@@ -145,6 +146,20 @@ def test_a_dead_process_has_nothing_open(log: Path, register: Register, dead: in
     register(dead)
 
     assert SOURCE.closed(log, SESSION).state == "closed"
+
+
+@linux
+def test_a_process_that_nobody_collected_has_nothing_open(log: Path, register: Register) -> None:
+    """It has ended, though its pid is still taken."""
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        began = start_of(process.pid)
+        register(process.pid, procStart=began)
+        assert process.stdout is not None
+        process.stdout.read()
+        while start_of(process.pid) is not None:
+            time.sleep(0.01)
+
+        assert began and SOURCE.closed(log, SESSION).state == "closed"
 
 
 def test_a_dead_process_of_a_log_that_grows_may_run_elsewhere(
@@ -181,7 +196,7 @@ def test_a_version_that_registers_and_did_not_has_it_closed(log: Path, register:
 def test_what_cannot_be_proved_is_unknown(log: Path, register: Register, tmp_path: Path) -> None:
     """An older version, one that is not told, an entry that cannot be read, a log somewhere else."""
     log.write_bytes(LONG.read_bytes().replace(b'"version":"2.1.332"', b'"version":"2.0.14"'))
-    assert "2.0.14" in SOURCE.closed(log, SESSION).why
+    assert "2.0.14 is not known to register" in SOURCE.closed(log, SESSION).why
     log.write_text('{"type":"mode"}\n')
     assert SOURCE.closed(log, SESSION).state == "unknown"
 
