@@ -132,12 +132,7 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
         source, log, session.session, keep=aim.keep, leaf=leaf, prompt=aim.prompt or "", cwd=session.cwd
     )
     if way.status == "unavailable" and arguments.what in ("conversation", "both"):
-        instead = f"; instead: {way.resume}" if way.resume else ""
-        raise Refused(
-            f"the conversation cannot be taken back: {way.why}{instead}",
-            code="conversation_unavailable",
-            resume=way.resume,
-        )
+        raise Refused(f"the conversation cannot be taken back: {way.why}", code="conversation_unavailable")
     return _Talk(way, source, log, session.session)
 
 

@@ -95,7 +95,7 @@ class Report:
             "conversation": {
                 "status": talk,
                 "prompt": self._aim.text,
-                "resume": self._way.resume,
+                "resume": self._way.resume if talk in ("done", "pending") else None,
                 "why": why,
             },
             "warnings": [{"code": one.code, "message": one.message} for one in self._warnings],
@@ -179,8 +179,7 @@ class Report:
         if talk["status"] == "pending":
             return ["  conversation: would be taken back too"]
         if talk["status"] in ("unavailable", "failed"):
-            instead = f"; instead: {talk['resume']}" if talk["resume"] else ""
-            return [f"  conversation: not taken back: {talk['why']}{instead}"]
+            return [f"  conversation: not taken back: {talk['why']}"]
         return []
 
 

@@ -16,7 +16,7 @@ from recorder.sources.base import Move, Source
 
 class Way(msgspec.Struct, frozen=True):
     """How a conversation could go. `status`: `possible`, `noop` (it stands there already) or
-    `unavailable` with `why`. `resume` is the agent's command that goes on from there."""
+    `unavailable` with `why`. `resume` is the agent's command that goes on from there, once it is moved."""
 
     status: str
     line: bytes | None = None
@@ -40,11 +40,10 @@ def find_way(
         return Way("noop")
     if not log.is_file():
         return Way("unavailable", why=f"the agent's log {log} is gone")
-    move = source.move(log, session, keep, prompt, cwd)
     closed = source.closed(log, session)
     if closed.state != "closed":
-        return Way("unavailable", resume=move.resume, why=closed.why)
-    return _way(move)
+        return Way("unavailable", why=closed.why)
+    return _way(source.move(log, session, keep, prompt, cwd))
 
 
 def _way(move: Move) -> Way:
