@@ -168,6 +168,11 @@ def test_a_torn_line_alone_is_a_bad_line(cut: int) -> None:
     assert isinstance(new_reader().read(line[:-cut]), BadLine)
 
 
+def test_a_nested_object_at_a_torn_end_is_no_record() -> None:
+    """It may look like a state of the agent's, but belongs to no session."""
+    assert isinstance(new_reader().read(b'{"parentUuid":null,"attachment":{"type":"mode"}'), BadLine)
+
+
 def test_a_torn_line_that_quotes_a_record_is_a_bad_line() -> None:
     """A record inside a string has its quotes escaped, and is none."""
     quoted = dumped(user("x"))
@@ -311,6 +316,19 @@ def test_explicit_pointers(pointer: dict[str, Any], leaf: tuple[str | None] | No
 
     assert record.leaf == leaf
     assert (record.kind == "leaf") == (leaf is not None)
+
+
+def test_to_and_fro_and_to_again_are_three_moves() -> None:
+    """The same pointer written again after another one is news; the file read again gives the same ids."""
+    lines = [
+        {"type": "last-prompt", "sessionId": SESSION, "leafUuid": leaf, "explicit": True} for leaf in "aba"
+    ]
+    reader = new_reader()
+    first = [read(line, reader).entry for line in lines]
+    reader = new_reader()
+
+    assert len(set(first)) == 3
+    assert [read(line, reader).entry for line in lines] == first
 
 
 def test_a_given_title_is_not_replaced_by_a_made_up_one() -> None:
