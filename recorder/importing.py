@@ -24,7 +24,8 @@ SUFFIX = ".jsonl"
 
 class FileReport(msgspec.Struct, frozen=True):
     """One file. `path` is raw bytes; `waiting` counts the bytes of a half-written last line, left for
-    later; `error` is a sentence where it was no log, or could not be read."""
+    later; `error` is a sentence where it was no log, or could not be read; `no_log` where it was read,
+    and is none."""
 
     path: bytes
     agent: str | None
@@ -32,6 +33,7 @@ class FileReport(msgspec.Struct, frozen=True):
     counts: Counts
     waiting: int
     error: str | None
+    no_log: bool = False
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -81,7 +83,7 @@ def _files(paths: Sequence[Path]) -> Iterator[str]:
     """A session's own log comes before those of its child agents, which lie in a folder of its name."""
     seen = set()
     for path in paths:
-        for file in _below(path) if path.is_dir() else [os.fspath(path)]:
+        for file in _below(path) if os.path.isdir(path) else [os.fspath(path)]:
             if file not in seen:
                 seen.add(file)
                 yield file
@@ -96,7 +98,7 @@ def _below(folder: Path) -> list[str]:
 
 def _size(path: str) -> int:
     try:
-        return Path(path).stat().st_size
+        return os.stat(path).st_size
     except OSError:
         return 0
 
@@ -121,6 +123,7 @@ class _Import:
             self.counts,
             self.waiting,
             self.error,
+            self.file is not None and self.file.refused is not None,
         )
 
 

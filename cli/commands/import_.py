@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,12 +40,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         console.json(_document(report))
     else:
         _show(report, console)
-    return _exit_code(report)
+    return _exit_code(report, {os.fsencode(path.absolute()) for path in arguments.paths})
 
 
-def _exit_code(report: ImportReport) -> int:
-    """0 where every file was read; 6 where some were not, 1 where none was."""
-    bad = [one for one in report.files if one.error]
+def _exit_code(report: ImportReport, named: Collection[bytes]) -> int:
+    """0 where every log was read; 6 where some were not, 1 where none was. What lies in a folder and is no
+    log is only told of: agents keep other files beside their logs."""
+    bad = [one for one in report.files if one.error and (one.path in named or not one.no_log)]
     if not bad:
         return 0
     return 1 if len(bad) == len(report.files) else 6
