@@ -119,7 +119,7 @@ def test_killed_apply(fresh: bytes) -> None:
         assert run_roll_back(fresh, Counter()) == (), at
         assert read(fresh) == before, at
         at += 1
-    assert at > 80
+    assert at > 40
 
 
 def test_killed_roll_back(fresh: bytes) -> None:
@@ -132,7 +132,7 @@ def test_killed_roll_back(fresh: bytes) -> None:
         assert read(fresh) == before, at
         run_apply(fresh, Counter())
         at += 1
-    assert at > 80
+    assert at > 40
 
 
 def test_killed_apply_and_roll_back(fresh: bytes) -> None:
@@ -140,11 +140,11 @@ def test_killed_apply_and_roll_back(fresh: bytes) -> None:
     before = read(fresh)
     at = 0
     while killed(at, partial(run_apply, fresh)):
-        for again in (at % 5, at % 7):
+        for again in (at % 5, at % 3):
             killed(again, partial(run_roll_back, fresh))
         assert run_roll_back(fresh, Counter()) == (), at
         assert read(fresh) == before, at
-        at += 3
+        at += 2
 
 
 def test_killed_finish(fresh: bytes) -> None:
@@ -157,10 +157,10 @@ def test_killed_finish(fresh: bytes) -> None:
         start_again(fresh, BEFORE)
         run_apply(fresh, Counter())
         count += 1
-    assert count > 30
+    assert count > 20
 
 
-@pytest.mark.parametrize("number", [28, 5, 13])
+@pytest.mark.parametrize("number", [28, 13])
 def test_failed_effects(fresh: bytes, number: int) -> None:
     """A failure of any single effect (no space, input/output, not permitted) puts everything back at once,
     or is got around."""

@@ -141,12 +141,15 @@ class Counter:
 
 
 def killed(at: int, run: Callable[[Counter], object]) -> bool:
-    """Run in a child that is killed at its effect number `at`. False where it came to its end first."""
+    """Run in a child that is killed before its effect number `at`. False where it came to its end first.
+
+    After an effect the disk is as before the next one, so that this is every state that a kill leaves.
+    """
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            run(Counter(at, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+            run(Counter(2 * at, lambda: os.kill(os.getpid(), signal.SIGKILL)))
             status = 0
         finally:
             os._exit(status)
