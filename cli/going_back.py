@@ -77,6 +77,11 @@ def go(
     from recorder.capture import Tree
     from recorder.worktree import still_there
 
+    if not aim.tree:
+        raise Refused(
+            f"no files of session {session.session} were captured: it was not watched while it ran",
+            code="not_captured",
+        )
     work_tree = known_tree(recording.views, aim.tree)
     still_there(work_tree)
     options = _options(arguments, work_tree)
@@ -154,14 +159,9 @@ def _warnings(
     recording: Recording, session: SessionRow, aim: Aim, plan: Plan, git_now: GitPosition | None
 ) -> list[Warned]:
     found = [*plan.warnings, *moved(aim.then, git_now)]
-    if aim.checkpoint is not None and aim.checkpoint.late:
-        found.append(
-            Warned(
-                "late_capture", "the checkpoint was captured late: what the run changed before is not known"
-            )
-        )
-    if aim.checkpoint is not None and aim.checkpoint.state == "partial":
-        found.append(Warned("partial", aim.checkpoint.why or "not every file is known"))
+    if aim.checkpoint is not None and aim.checkpoint.state == "partial" and aim.inverts is None:
+        code = "late_capture" if aim.checkpoint.late else "partial"
+        found.append(Warned(code, aim.checkpoint.why or "not every file is known"))
     for other in _others(recording, session, aim.tree):
         if why := _running(recording, other):
             found.append(Warned("other_session_running", f"session {other.session} is running here: {why}"))

@@ -36,6 +36,7 @@ class Within:
     """Commands, a watcher that looks when it is told to, and agents' folders, below `base`."""
 
     def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base = base
         self._told = 0
         self.home = base / "home"
         self.pi_folder, self.claude_folder = base / "pi", base / "claude"
