@@ -73,6 +73,7 @@ def go(
     arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim, console: Console
 ) -> int:
     """Plan, ask where a person can answer, carry out, report; returns the exit code."""
+    from cli.catching_up import catch_up_log
     from cli.policy import policy_of
     from recorder.capture import Tree
     from recorder.worktree import still_there
@@ -117,6 +118,8 @@ def go(
             talk,
             approved=plan if approved else None,
         )
+    if talk.possible:
+        catch_up_log(recording, session)
     return report.carried(carried, arguments, console)
 
 
