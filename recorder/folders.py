@@ -6,6 +6,7 @@ there are. Elsewhere, and where the system has no watches left, by a slow scan. 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import translate
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from recorder.sources.base import Root
@@ -71,7 +72,9 @@ class Folders:
         self._inotify = _inotify() if notify else None
         self._scans = self._inotify is None
         self._scan_at = 0.0
-        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
         self._poll = select.poll()
         self._poll.register(self._woken, select.POLLIN)
         if self._inotify is not None:
@@ -81,7 +84,8 @@ class Folders:
         if self._inotify is not None:
             self._inotify.close()
         os.close(self._woken)
-        os.close(self._wake)
+        wake, self._wake = self._wake, -1
+        os.close(wake)
 
     def wait(self, timeout: float | None) -> None:
         """Return when something may have changed, after `timeout` seconds, or when woken."""
@@ -93,11 +97,10 @@ class Folders:
                 os.read(self._woken, 4096)
 
     def wake(self) -> None:
-        """End a `wait`, from any thread or a signal handler."""
-        try:
-            os.write(self._wake, b".")
-        except BlockingIOError:
-            return
+        """End a `wait`, from any thread or a signal handler; nothing after `close`."""
+        if self._wake >= 0:
+            with contextlib.suppress(BlockingIOError):  # full of wakes already
+                os.write(self._wake, b".")
 
     def scan(self) -> dict[str, os.stat_result]:
         """Every log that is there."""
@@ -155,34 +158,34 @@ class Folders:
     def _moved(self, watch: int) -> None:
         """A folder that moved within the roots has been walked at its new place already."""
         folder = self._folders.get(watch)
-        if self._inotify is not None and folder is not None and not Path(folder).is_dir():
+        if self._inotify is not None and folder is not None and not os.path.isdir(folder):
             self._inotify.rm_watch(watch)
 
     def _arm(self, wanted: Wanted) -> dict[str, os.stat_result]:
         """Watch a root and return its logs; where it is missing, watch for it."""
         while True:
             try:
-                status = Path(wanted.path).stat()
+                status = os.stat(wanted.path)
             except OSError:
                 if wanted not in self._missing:
                     self._missing.append(wanted)
-                if self._watch_for(Path(wanted.path)):
+                if self._watch_for(wanted.path):
                     return {}
                 continue
             if wanted in self._missing:
                 self._missing.remove(wanted)
             if stat.S_ISDIR(status.st_mode):
                 return dict(self._walk(wanted.path, wanted))
-            self._watch(os.fspath(Path(wanted.path).parent), appearing=False)
+            self._watch(os.path.dirname(wanted.path), appearing=False)
             return {wanted.path: status}
 
-    def _watch_for(self, path: Path) -> bool:
+    def _watch_for(self, path: str) -> bool:
         """Watch the nearest folder above that exists; False where the next one below appeared meanwhile."""
-        below, above = path, path.parent
-        while not above.is_dir() and above != below:
-            below, above = above, above.parent
-        watched = self._watch(os.fspath(above), appearing=True)
-        return not watched or not (path.exists() if below == path else below.is_dir())
+        below, above = path, os.path.dirname(path)
+        while not os.path.isdir(above) and above != below:
+            below, above = above, os.path.dirname(above)
+        watched = self._watch(above, appearing=True)
+        return not watched or not (os.path.exists(path) if below == path else os.path.isdir(below))
 
     def _walk(self, folder: str, wanted: Wanted) -> Iterator[tuple[str, os.stat_result]]:
         """Each folder is watched before it is listed, so that nothing appears unseen in between."""

@@ -6,6 +6,7 @@ changed. A log being written comes before one that is only caught up with. Nothi
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections import OrderedDict
@@ -175,7 +176,7 @@ class Follower:
 def _is_at(path: str, key: tuple[int, int]) -> bool:
     """Whether a file is still there under another name too: a link, not a rename."""
     try:
-        status = Path(path).stat()
+        status = os.stat(path)
     except OSError:
         return False
     return (status.st_dev, status.st_ino) == key

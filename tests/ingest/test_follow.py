@@ -389,6 +389,18 @@ def test_woken_from_another_thread(tmp_path: Path) -> None:
         follower.wait(10)
         timer.join()
         assert time.monotonic() - began < 2
+    follower.wake()
+
+
+def test_a_root_below_a_file(tmp_path: Path) -> None:
+    """Where a folder should be stands a file: nothing is found there, and nothing hangs, until it is one."""
+    (tmp_path / "a").touch()
+    with following(tmp_path / "a" / "logs") as follower:
+        assert news(follower) == []
+        (tmp_path / "a").unlink()
+        (tmp_path / "a" / "logs").mkdir(parents=True)
+        append(tmp_path / "a" / "logs" / "s.jsonl", line(header("s")))
+        assert wait_for(follower, 1) == ["h-s"]
 
 
 def test_a_reader_is_shown_the_lines_before_where_it_goes_on(tmp_path: Path) -> None:
