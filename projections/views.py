@@ -135,6 +135,7 @@ def rebuild(views: Views, progress: Callable[[int], None] | None = None) -> int:
             for table in _tables(live):
                 live.execute(f"DROP TABLE {table}")
             _run_schema(live)
+            live.execute("DELETE FROM folded")
             for table, cursor in rows.items():
                 marks = ",".join("?" * len(cursor.description))
                 live.executemany(f"INSERT INTO {table} VALUES ({marks})", cursor)
