@@ -18,6 +18,7 @@ from cli import going_back
 from cli.context import Recording, open_recording
 from cli.main import main
 from cli.reactor import reactor_of
+from projections.views import Views
 from recorder.events import Fact
 from recorder.home import open_home
 from recorder.ingest import Ingest
@@ -120,9 +121,9 @@ def whole(recording: Recording, *, after: int = 0) -> list[Stored]:
     return found
 
 
-def rows(recording: Recording) -> dict[str, list[tuple[Any, ...]]]:
+def rows(views: Views) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every view but the position's."""
-    connection = recording.views.connection
+    connection = views.connection
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     names = [row["name"] for row in tables if not row["name"].startswith("sqlite_")]
     return {
