@@ -43,6 +43,8 @@ def writable(path: Path) -> bool:
 
 def meaning(error: BaseException) -> str:
     """Why a database did not do what it was asked, as the end of a sentence."""
+    if isinstance(error, UnicodeDecodeError):  # sqlite3 could not even decode SQLite's message of it
+        return _MEANINGS["SQLITE_CORRUPT"]
     cause = _sqlite_error(error)
     if cause is None:
         return str(error) or type(error).__name__

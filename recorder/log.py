@@ -305,7 +305,7 @@ def _failures(path: Path) -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise Conflict(f"another writer appended first: {error}") from error
-    except (EventSourcingError, sqlite3.Error, OSError) as error:
+    except (EventSourcingError, sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise LogFailure(f"the event log {path} cannot be used: {meaning(error)}") from error
 
 

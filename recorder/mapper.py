@@ -56,7 +56,7 @@ def decode(topic: str, state: bytes, *, stream: str, version: int, upcasts: Upca
         if kind is None:
             return _unread(topic, state, stream, version)
         fact: Fact = _unpack(kind)(fields)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, TypeError, ValueError) as error:  # a damaged row holds any kind of value
         raise IntegrityFailure(
             f"fact {version} of stream {stream} is not a {topic}: {error}", stream=stream, version=version
         ) from error

@@ -201,6 +201,18 @@ def test_a_home_that_another_process_has_open_can_be_read_only(place, writer):
     assert len(told) <= facts < 100_000
 
 
+def test_an_append_that_could_not_open_the_database_does_not_block_the_next(home, log):
+    """A writer that needs a connection of its own and gets none gives its turn back."""
+    elsewhere = home.folder.with_name("elsewhere")
+    with log._recorder.datastore.get_connection(commit=False):
+        home.folder.rename(elsewhere)
+        with pytest.raises(LogFailure, match="it cannot be opened"):
+            log.append([run(1)])
+        elsewhere.rename(home.folder)
+
+    assert log.append([run(1)]) == [1]
+
+
 def test_a_full_database_is_told_and_leaves_everything_as_before(log):
     """No room left: one sentence, nothing half written, and the next append that fits works."""
     log.append([run(1)])

@@ -2,11 +2,26 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from recorder.log import open_log
+from recorder.log import Subscription, open_log
 from tests.log.samples import STREAM, run, runs
+
+
+@pytest.fixture
+def patience() -> Iterator[Callable[[Subscription], None]]:
+    """Ends a subscription that hears nothing for half a minute, so that the test fails and does not hang."""
+    timers = []
+
+    def limit(news: Subscription) -> None:
+        timers.append(threading.Timer(30, news.stop))
+        timers[-1].start()
+
+    yield limit
+    for timer in timers:
+        timer.cancel()
 
 
 def test_a_subscription_gives_the_old_and_then_the_new(log):
@@ -32,9 +47,10 @@ def test_an_own_append_is_heard_at_once(log):
     assert sorted(delays)[5] < 0.02
 
 
-def test_another_process_is_heard(log, writer):
+def test_another_process_is_heard(log, writer, patience):
     """Its facts arrive while it runs, in log order."""
     with log.subscribe(after=0) as news:
+        patience(news)
         process = writer(STREAM, 20, "other")
         heard = [next(news).fact.run for _ in range(20)]
 
@@ -42,10 +58,11 @@ def test_another_process_is_heard(log, writer):
     assert heard == [f"other-{number}" for number in range(1, 21)]
 
 
-def test_another_connection_is_heard_soon(home, log):
+def test_another_connection_is_heard_soon(home, log, patience):
     """What comes from elsewhere is seen at the next look, twenty times a second."""
     delays = []
     with log.subscribe(after=0) as news, open_log(home) as another:
+        patience(news)
         for version in range(1, 6):
             time.sleep(0.03)
             another.append([run(version)])
@@ -67,18 +84,22 @@ def test_two_subscriptions_hear_the_same(log):
 
 @pytest.mark.parametrize("end", ["stop", "close"])
 def test_a_waiting_reader_is_released(log, end):
-    """By `stop`, and by closing the log."""
+    """By `stop`, and by closing the log: its loop just ends."""
     heard = []
+
+    def read(news):
+        heard.extend(each.fact for each in news)
+        heard.append("the end")
+
     with log.subscribe(after=0) as news:
-        reader = threading.Thread(target=lambda: heard.extend(news))
+        reader = threading.Thread(target=read, args=(news,))
         reader.start()
         log.append([run(1)])
-        time.sleep(0.05)
+        time.sleep(0.1)
         news.stop() if end == "stop" else log.close()
         reader.join(timeout=5)
 
-        assert not reader.is_alive()
-    assert [each.fact for each in heard] == [run(1)]
+    assert heard == [run(1), "the end"]
 
 
 def test_no_thread_is_left(log):
