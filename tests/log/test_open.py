@@ -163,6 +163,16 @@ def test_a_file_that_is_no_event_log_is_refused(home, content, why):
     assert home.log.read_bytes() == content
 
 
+def test_a_damaged_schema_is_told(home):
+    """Even where SQLite's own message of it is no text any more."""
+    filled(home.folder)
+    content = home.log.read_bytes()
+    home.log.write_bytes(content.replace(b"CREATE TABLE stored_events", b"CREATE TABLE\xa0stored_events", 1))
+
+    with pytest.raises(LogFailure, match="it is damaged"):
+        open_log(home)
+
+
 def test_another_programs_database_is_refused(home):
     """It is a database, and no log."""
     connection = sqlite3.connect(home.log)
