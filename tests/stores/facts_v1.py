@@ -213,6 +213,7 @@ FACTS: tuple[Fact, ...] = (
         position_after="c0123456789ab",
         leaf_before="e1",
         leaf_after=None,
+        line=b'{"type":"custom","parentId":null}\n',
     ),
     RewindApplied(**_tree(), operation="op1", left=_NOTES, conversation="moved"),
     RewindFailed(**_tree(), operation="op2", why="the disk is full", unrecovered=_NOTES),
