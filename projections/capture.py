@@ -160,6 +160,7 @@ class CaptureReactor:
                     late=ask.late,
                 ),
                 previous=last_commit(self._views, work_tree.stream),
+                previous_at=standing_since(connection, work_tree.stream),
                 named=named,
                 contents=earlier_contents(self._views, self._log, ask.stream.hex),
             )
@@ -252,6 +253,16 @@ def last_commit(views: Views, tree: UUID) -> str | None:
         "SELECT commit_id FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1", (tree.hex,)
     ).fetchone()
     return row["commit_id"] if row else None
+
+
+def standing_since(connection: sqlite3.Connection, tree: UUID) -> int | None:
+    """When the first of the captures ended (ns) that found a work tree as the newest one has it."""
+    row = connection.execute(
+        "SELECT MIN(ended_at) AS ended_at FROM captures WHERE tree = ? AND position >="
+        " (SELECT COALESCE(MAX(position), 0) FROM transitions WHERE tree = ?)",
+        (tree.hex, tree.hex),
+    ).fetchone()
+    return None if row["ended_at"] is None else int(row["ended_at"])
 
 
 def earlier_contents(views: Views, log: EventLog, stream: str) -> dict[bytes, bytes]:

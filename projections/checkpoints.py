@@ -106,7 +106,7 @@ def _inherit(connection: sqlite3.Connection, identifier: str, stream: str, entry
 def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.Captured)
     if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
-        state = "partial" if fact.unknown else "complete"
+        state = "partial" if fact.unknown or fact.late else "complete"
         connection.execute(
             "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
             " capture_position = ?, source = ?, late = ?"
@@ -132,7 +132,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
 
 def _unknown_sentence(fact: events.Captured) -> str | None:
     if not fact.unknown:
-        return None
+        return "captured late: what its run deleted before is not known" if fact.late else None
     first = fact.unknown[0]
     name = first.path.decode(errors="replace")
     more = f" and {len(fact.unknown) - 1} more" if len(fact.unknown) > 1 else ""

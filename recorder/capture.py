@@ -82,6 +82,7 @@ class Tree:
         self,
         *,
         previous: str | None,
+        previous_at: int | None = None,
         named: Collection[bytes] = (),
         reference_at: int | None = None,
         contents: Mapping[bytes, bytes] = MappingProxyType({}),
@@ -91,12 +92,14 @@ class Tree:
 
         `named` are absolute paths that tools named: kept although they are ignored or outside, now and
         from now on. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
-        absolute path, what stood there before. Nothing is written where nothing changed.
+        absolute path, what stood there before; also what `previous` has of it, where that was first
+        seen after it, at `previous_at` (ns). Nothing is written where nothing changed.
 
         Raises Refused where the work tree is not the same any more, StoreFailure where the tree could not
         be listed or the store not be written: the capture is lost then.
         """
-        return self._capture(previous, named, reference_at, contents, dry=False)
+        outdated = previous_at is not None and reference_at is not None and previous_at > reference_at
+        return self._capture(previous, named, reference_at, contents, outdated=outdated, dry=False)
 
     def look(
         self, *, previous: str | None, named: Collection[bytes] = (), reference_at: int | None = None
@@ -112,6 +115,7 @@ class Tree:
         contents: Mapping[bytes, bytes],
         *,
         dry: bool,
+        outdated: bool = False,
     ) -> Look:
         still_there(self._tree)
         began_at = time.time_ns()
@@ -124,7 +128,7 @@ class Tree:
             after = self._views.snapshot(commit)
             delta = self._delta(found, before, after)
             if reference_at is not None:
-                late = self._late(found, before, delta, reference_at)
+                late = self._late(found, before, delta, reference_at, all_of_it=outdated)
                 if late:
                     self._overlay(found, late, before, contents, batch)
                     commit = trees.write(found, facts, batch.add)
@@ -193,17 +197,26 @@ class Tree:
         ]
 
     def _late(
-        self, found: Found, before: Snapshot | None, delta: list[PathChange], reference_at: int
+        self,
+        found: Found,
+        before: Snapshot | None,
+        delta: list[PathChange],
+        reference_at: int,
+        *,
+        all_of_it: bool,
     ) -> list[bytes]:
-        """Paths whose state cannot be told to be from before `reference_at`."""
+        """Paths whose state cannot be told to be from before `reference_at`: of what differs from before,
+        or of all that there is."""
         late = [change.path for change in delta if change.changed_at > reference_at]
         for path, leaf in found.outside.items():
             first_seen = before is None or not before.state(path).known
             if first_seen and leaf.ctime > reference_at and path not in late:
                 late.append(path)
-        if before is not None:
+        if before is not None and not all_of_it:
             return late
-        return late + [path for path, leaf in found.leaves() if leaf.ctime > reference_at]
+        known = set(late)
+        changed = (path for path, leaf in found.leaves() if leaf.ctime > reference_at)
+        return late + [path for path in changed if path not in known]
 
     def _overlay(
         self,

@@ -28,7 +28,8 @@ _F = TypeVar("_F", bound=Fact)
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
     """Why a capture is made: `moment`, `source`, `session`, `entry` and `operation` as in
-    `events.Captured`; `reference_at` (ns) is when the state that is wanted ended, None for now."""
+    `events.Captured`; `reference_at` (ns) is when the state that is wanted ended, None for now. `late`:
+    what came after that may be on disk already."""
 
     moment: str
     source: str
@@ -70,13 +71,15 @@ def record_capture(
     occasion: Occasion,
     *,
     previous: str | None,
+    previous_at: int | None = None,
     named: Collection[bytes] = (),
     contents: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Captured | CaptureFailed:
     """Capture and append the outcome; a capture that fails is an outcome too.
 
-    `previous` is the commit of the last capture in the stream; `contents` are earlier contents of named
-    files, by path, that the agent's log holds. Raises LogFailure where the log cannot take it.
+    `previous` is the commit of the last capture in the stream, whose state was seen at `previous_at` (ns) at
+    the latest; `contents` are earlier contents of named files, by path, that the agent's log holds. Raises
+    LogFailure where the log cannot take it.
     """
     from recorder.capture import LATE
 
@@ -84,6 +87,7 @@ def record_capture(
     try:
         look = tree.capture(
             previous=previous,
+            previous_at=previous_at,
             named=named,
             reference_at=occasion.reference_at,
             contents=contents,
@@ -121,9 +125,16 @@ def record_capture(
             skipped=look.skipped,
             files=look.files,
             git=look.git,
-            late=occasion.late or any(note.why == LATE for note in look.unknown),
+            late=_late(occasion, previous_at) or any(note.why == LATE for note in look.unknown),
         ),
     )
+
+
+def _late(occasion: Occasion, previous_at: int | None) -> bool:
+    """Whether something can be gone without a trace: not where the capture before has what stood there."""
+    if not occasion.late or occasion.reference_at is None:
+        return occasion.late
+    return previous_at is None or previous_at > occasion.reference_at
 
 
 def _append(log: EventLog, fact: _F) -> _F:
