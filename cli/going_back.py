@@ -133,12 +133,10 @@ def _options(arguments: argparse.Namespace, work_tree: WorkTree) -> Options:
 def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim) -> _Talk:
     """Raises Refused where the conversation was asked for by name and cannot go."""
     source, log = source_of(session.agent), Path(os.fsdecode(session.log))
-    leaf = conversation.leaf_of(recording.views.connection, session.stream)
-    if arguments.what == "files" or not aim.conversation_moves:
+    stands = conversation.stands_at(recording.views.connection, session.stream, aim.keep)
+    if arguments.what == "files" or not aim.conversation_moves or stands:
         return _Talk(Way("noop"), source, log, session.session)
-    way = find_way(
-        source, log, session.session, keep=aim.keep, leaf=leaf, prompt=aim.prompt or "", cwd=session.cwd
-    )
+    way = find_way(source, log, session.session, keep=aim.keep, prompt=aim.prompt or "", cwd=session.cwd)
     if way.status == "unavailable" and arguments.what in ("conversation", "both"):
         raise Refused(f"the conversation cannot be taken back: {way.why}", code="conversation_unavailable")
     return _Talk(way, source, log, session.session)

@@ -258,6 +258,20 @@ def leaf_of(connection: sqlite3.Connection, stream: str) -> str | None:
     return row["leaf"] if row else None
 
 
+def stands_at(connection: sqlite3.Connection, stream: str, entry: str | None) -> bool:
+    """Whether the conversation goes on from an entry (None: from its start): nothing that a model is sent
+    stands below it on the active path."""
+    leaf = leaf_of(connection, stream)
+    while leaf != entry:
+        row = connection.execute(
+            "SELECT parent, kind, raw_type FROM entries WHERE stream = ? AND entry = ?", (stream, leaf)
+        ).fetchone()
+        if row is None or not (row["kind"] in ("label", "name") or row["raw_type"] == "custom"):
+            return False
+        leaf = row["parent"]
+    return True
+
+
 def branch_leaves(connection: sqlite3.Connection, stream: str) -> list[str]:
     """The last prompt of every branch: prompts that no other prompt goes on from."""
     rows = connection.execute(

@@ -15,7 +15,7 @@ from recorder.sources.base import Move, Source
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How a conversation could go. `status`: `possible`, `noop` (it stands there already) or
+    """How a conversation could go. `status`: `possible`, `noop` (it is not to move, or stands there) or
     `unavailable` with `why`. `resume` is the agent's command that goes on from there, once it is moved."""
 
     status: str
@@ -25,19 +25,10 @@ class Way(msgspec.Struct, frozen=True):
 
 
 def find_way(
-    source: Source,
-    log: Path,
-    session: str,
-    *,
-    keep: str | None,
-    leaf: str | None,
-    prompt: str,
-    cwd: str | None,
+    source: Source, log: Path, session: str, *, keep: str | None, prompt: str, cwd: str | None
 ) -> Way:
-    """Whether the conversation can be made to go on after entry `keep` (None: from its start) instead of
-    `leaf`, where it stands. `prompt` is the entry id of the prompt that would be given next."""
-    if keep == leaf:
-        return Way("noop")
+    """Whether the conversation can be made to go on after entry `keep` (None: from its start), where it
+    does not stand yet. `prompt` is the entry id of the prompt that would be given next."""
     if not log.is_file():
         return Way("unavailable", why=f"the agent's log {log} is gone")
     closed = source.closed(log, session)

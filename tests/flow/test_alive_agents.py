@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.context import open_recording
+from projections import conversation
 from projections.running import under_way
 from projections.sessions import sessions
 from recorder.conversation import Way, find_way
@@ -80,9 +81,29 @@ def test_a_conversation_that_stays_has_no_command_to_go_on(
     agent.done()
 
     def way(seen: Closed) -> Way:
-        return find_way(
-            Beside(seen), agent.log, agent.session, keep=None, leaf=agent.leaf, prompt=prompt, cwd=None
-        )
+        return find_way(Beside(seen), agent.log, agent.session, keep=None, prompt=prompt, cwd=None)
 
     assert way(seen) == Way("unavailable", why=seen.why)
     assert way(CLOSED).resume is not None
+
+
+def test_a_conversation_that_was_moved_stands_there(recorder: Recorder, folder: Path) -> None:
+    """The agent's entry that moves it, and a label, say nothing: a second move would change nothing."""
+    agent = recorder.pi(folder)
+    agent.give("one")
+    agent.done()
+    before = agent.leaf
+    second = agent.give("two")
+    agent.done()
+
+    def stands_at(entry: str | None) -> bool:
+        recorder.run("watch", "--once", cwd=folder)
+        with open_recording(open_home(recorder.home)) as recording:
+            (session,) = sessions(recording.views.connection)
+            return conversation.stands_at(recording.views.connection, session.stream, entry)
+
+    assert stands_at(agent.leaf) and not stands_at(before)
+    move = Beside(CLOSED).move(agent.log, agent.session, before, second, None)
+    with agent.log.open("ab") as log:
+        log.write(move.line or b"")
+    assert stands_at(before) and not stands_at(second) and not stands_at(None)
