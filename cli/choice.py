@@ -16,6 +16,9 @@ from recorder.errors import NotFound, Refused, UsageProblem
 ENVIRONMENT = ("PI_SESSION_ID", "CLAUDE_CODE_SESSION_ID")
 BUSY_NS = 3600 * 10**9
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 
 def choose_session(
     connection: sqlite3.Connection,
@@ -183,7 +186,7 @@ def _at_time(
     moment = parse_time(named, now)
     if moment is None:
         return None
-    limit = int(moment.timestamp() * 10**9)
+    limit = (moment - _EPOCH) // _MICROSECOND * 1000
     before = [one for one in checkpoints.checkpoints_of(connection, session.stream) if one.given_at <= limit]
     if not before:
         raise NotFound(
