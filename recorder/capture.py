@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType, TracebackType
 
 import msgspec
 
-from recorder import bygit, outside, repository, trees
+from recorder import bygit, late, outside, repository, trees
+from recorder.batch import Batch
+from recorder.choice import Choice, Surroundings
 from recorder.difference import difference
 from recorder.errors import NotFound, StoreFailure
 from recorder.found import Folder, Found
 from recorder.home import Home
 from recorder.ignore import Ignore
-from recorder.looking import Leaf, OpenFolders
-from recorder.manifest import USUAL_FILE, USUAL_FOLDER, Facts
+from recorder.looking import OpenFolders
+from recorder.manifest import USUAL_FOLDER, Facts
 from recorder.policy import Policy
-from recorder.scan import Scan, Surroundings
+from recorder.scan import Scan
 from recorder.statcache import StatCache
-from recorder.states import SKIPPED, GitPosition, PathChange, PathNote, PathState
-from recorder.store import Batch, Store
+from recorder.states import GitPosition, PathChange, PathNote, PathState
+from recorder.store import Store
 from recorder.trees import Snapshot, Views
 from recorder.worktree import WorkTree, remember_kind, still_there
 
 __all__ = ["Look", "Policy", "Tree"]
-
-LATE = "changed after the prompt was given and before it could be captured"
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -128,9 +127,10 @@ class Tree:
             after = self._views.snapshot(commit)
             delta = self._delta(found, before, after)
             if reference_at is not None:
-                late = self._late(found, before, delta, reference_at, all_of_it=outdated)
-                if late:
-                    self._overlay(found, late, before, contents, batch)
+                unsure = late.paths(found, before, delta, reference_at, all_of_it=outdated)
+                if unsure:
+                    earlier = {self.key(path): batch.whole(content) for path, content in contents.items()}
+                    late.overlay(found, unsure, before, earlier)
                     commit = trees.write(found, facts, batch.add)
                     after = self._views.snapshot(commit)
                     delta = self._delta(found, before, after)
@@ -177,9 +177,8 @@ class Tree:
         if self._tree.kind == "per-file":
             status = os.fstat(folders.root)
             return Folder(b"", USUAL_FOLDER, status.st_ctime_ns, status.st_mtime_ns, {})
-        surroundings = Surroundings(self._home, self._tree)
-        scan = Scan(self._tree, self._policy, surroundings, self._rules, before, began_at)
-        return scan.run(folders, self._cache, batch)
+        choice = Choice(self._policy, Surroundings(self._home, self._tree), before)
+        return Scan(self._tree, self._rules, choice, began_at).run(folders, self._cache, batch)
 
     def _position(self) -> tuple[GitPosition | None, Facts]:
         project = self._tree.repository
@@ -192,49 +191,9 @@ class Tree:
         if before is None:
             return []
         return [
-            msgspec.structs.replace(change, changed_at=_changed_at(found, change.path))
+            msgspec.structs.replace(change, changed_at=found.changed_at(change.path))
             for change in difference(before, after)
         ]
-
-    def _late(
-        self,
-        found: Found,
-        before: Snapshot | None,
-        delta: list[PathChange],
-        reference_at: int,
-        *,
-        all_of_it: bool,
-    ) -> list[bytes]:
-        """Paths whose state cannot be told to be from before `reference_at`: of what differs from before,
-        or of all that there is."""
-        late = [change.path for change in delta if change.changed_at > reference_at]
-        for path, leaf in found.outside.items():
-            first_seen = before is None or not before.state(path).known
-            if first_seen and leaf.ctime > reference_at and path not in late:
-                late.append(path)
-        if before is not None and not all_of_it:
-            return late
-        known = set(late)
-        changed = (path for path, leaf in found.leaves() if leaf.ctime > reference_at)
-        return late + [path for path in changed if path not in known]
-
-    def _overlay(
-        self,
-        found: Found,
-        late: list[bytes],
-        before: Snapshot | None,
-        contents: Mapping[bytes, bytes],
-        batch: Batch,
-    ) -> None:
-        """Put what is known of these paths' earlier state in the place of what stands there."""
-        earlier = {self._roots.key(path): content for path, content in contents.items()}
-        for path in sorted(late):
-            was = before.state(path) if before else SKIPPED
-            leaf = Leaf("unknown", ctime=_changed_at(found, path), why=LATE)
-            if path in earlier:
-                mode = was.mode if was.kind == "file" else _mode_at(found, path)
-                leaf = Leaf("file", mode, batch.whole(earlier[path]), leaf.ctime)
-            _put(found, path, leaf, was)
 
     def _keep(self, commit: bytes, batch: Batch) -> int:
         """Make the capture durable: its objects, then its ref; the number of objects written."""
@@ -334,38 +293,15 @@ def _look(
     commit: str,
     written: int,
 ) -> Look:
-    counts = Counter(leaf.kind for leaf in found.outside.values())
-    counts.update(leaf.kind for path, leaf in found.leaves() if path not in found.outside)
+    counts, unknown = found.summary()
     return Look(
         began_at=began_at,
         ended_at=time.time_ns(),
         commit=commit,
         delta=tuple(delta),
-        unknown=tuple(found.unknown()),
+        unknown=tuple(unknown),
         skipped=counts["skipped"],
         files=counts["file"] + counts["link"],
         git=position,
         written=written,
     )
-
-
-def _changed_at(found: Found, path: bytes) -> int:
-    return found.outside[path].ctime if path in found.outside else found.changed_at(path)
-
-
-def _mode_at(found: Found, path: bytes) -> int:
-    leaf = found.outside.get(path) or found.nearest(path)[0]
-    return leaf.mode if isinstance(leaf, Leaf) and leaf.kind == "file" else USUAL_FILE
-
-
-def _put(found: Found, path: bytes, leaf: Leaf, was: PathState) -> None:
-    """A folder that was there before is kept with its mode of then: its change time moves with every file in
-    it, and says nothing of its own."""
-    if path in found.outside:
-        found.outside[path] = leaf
-        return
-    here, left = found.nearest(path)
-    if not left and isinstance(here, Folder) and was.kind == "dir":
-        here.mode = was.mode
-    else:
-        found.put(path, leaf)

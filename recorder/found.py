@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -50,8 +51,10 @@ class Found(msgspec.Struct):
         return isinstance(here, Folder) or here.kind != "skipped"
 
     def changed_at(self, path: bytes) -> int:
-        """The change time of what stands at a relative path, or the time of the last change in the folder
-        that it is gone from; 0 where neither is known."""
+        """The change time of what stands at a path, or the time of the last change in the folder that it is
+        gone from; 0 where neither is known."""
+        if path in self.outside:
+            return self.outside[path].ctime
         here, left = self.nearest(path)
         if isinstance(here, Leaf):
             return here.ctime
@@ -75,15 +78,16 @@ class Found(msgspec.Struct):
             order.extend(entry for entry in folder.entries.values() if isinstance(entry, Folder))
         return order
 
-    def unknown(self) -> list[PathNote]:
-        """What should have been read and was not, in order of path."""
-        leaves = [(path, leaf) for path, leaf in self.leaves() if path not in self.outside]
-        leaves += self.outside.items()
-        return [
-            PathNote(path, leaf.why)
-            for path, leaf in sorted(leaves, key=lambda entry: entry[0])
-            if leaf.kind == "unknown"
-        ]
+    def summary(self) -> tuple[Counter[str], list[PathNote]]:
+        """How many leaves there are of each kind, and what should have been read and was not."""
+        counts = Counter(leaf.kind for leaf in self.outside.values())
+        unknown = [PathNote(path, leaf.why) for path, leaf in self.outside.items() if leaf.kind == "unknown"]
+        for path, leaf in self.leaves():
+            if path not in self.outside:
+                counts[leaf.kind] += 1
+                if leaf.kind == "unknown":
+                    unknown.append(PathNote(path, leaf.why))
+        return counts, sorted(unknown, key=lambda note: note.path)
 
     def leaves(self) -> Iterator[tuple[bytes, Leaf]]:
         for folder in self.folders():

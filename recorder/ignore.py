@@ -126,8 +126,8 @@ class Ignore:
         """Git's verdict on each path of the work tree."""
         if any(len(self._root) + len(path) > _MAX_PATH for path in paths):
             short = [path for path in paths if len(self._root) + len(path) <= _MAX_PATH]
-            said = dict(zip(short, self.ask(zone, short), strict=True))
-            return [said.get(path, _TOO_LONG) for path in paths]
+            answers = dict(zip(short, self.ask(zone, short), strict=True))
+            return [answers.get(path, _TOO_LONG) for path in paths]
         cut = len(zone.prefix) + 1 if zone.prefix else 0
         left = [path[cut:] for path in paths]
         verdicts: list[Verdict] = []

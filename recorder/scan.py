@@ -1,7 +1,7 @@
 """The scanning path of the capture engine: goes through a whole work tree and reads what may have changed.
 
-First everything is listed, and what is left out is decided, in waves of folders so that git is asked in
-bulk; then what the stat cache does not know is read. No link is followed, nothing is written.
+First everything is listed, in waves of folders so that git is asked in bulk about what it does not
+track; then what the stat cache does not know is read. No link is followed, nothing is written.
 """
 
 from __future__ import annotations
@@ -10,46 +10,26 @@ import errno
 import os
 import stat
 from collections import deque
-from fnmatch import fnmatchcase
 
 import msgspec
 
-from recorder import events, repository
+from recorder import repository
+from recorder.choice import Choice
 from recorder.errors import StoreFailure
+from recorder.filling import Listed, fill, hang
 from recorder.found import Folder
-from recorder.home import Home
 from recorder.ignore import Ignore, Verdict, Zone, key_below
-from recorder.looking import (
-    CHANGING,
-    Contents,
-    Leaf,
-    OpenFolders,
-    failed,
-    left_out,
-    look,
-)
+from recorder.looking import CHANGING, Contents, Leaf, OpenFolders, failed, left_out
 from recorder.manifest import USUAL_FOLDER
-from recorder.patterns import Patterns
-from recorder.policy import (
-    MAX_DEPTH,
-    MAX_NESTED_FILES,
-    MAX_SMALL_IGNORED_BYTES,
-    MAX_SMALL_IGNORED_FILES,
-    SMALL_IGNORED,
-    Policy,
-    size,
-)
+from recorder.policy import MAX_NESTED_FILES
 from recorder.private import never_captured
-from recorder.statcache import Folder as CachedFolder
-from recorder.statcache import StatCache, known_id, record
-from recorder.store import LARGE
-from recorder.trees import Seen, Snapshot
+from recorder.statcache import StatCache
 from recorder.worktree import WorkTree
 
 _WAVE = 256
 """Folders that are listed before git is asked about them."""
 
-_GIT_IGNORE = b".gitignore"
+_LINKED = "a linked work tree of a git repository, recorded by itself"
 
 
 class Nested(msgspec.Struct):
@@ -64,7 +44,8 @@ class Nested(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """A folder to be listed: where it hangs, the rules that hold in it, and what is known of it."""
+    """A folder to be listed: where it hangs, and the rules that hold in it. `included` tells that the
+    settings take in all of an ignored folder that it is or lies in."""
 
     folder: Folder
     parent: Folder | None
@@ -72,334 +53,177 @@ class Place(msgspec.Struct):
     key: bytes
     nested: Nested | None
     included: bool
-    before: Seen | None
-    listed: list[tuple[bytes, os.stat_result]] = []
+
+    @property
+    def name(self) -> bytes:
+        return self.folder.path.rpartition(b"/")[2]
 
 
-class Surroundings:
-    """What a scan must not enter: the recorder's home, and folders that have a store of their own."""
+class Question(msgspec.Struct):
+    """A path that git is to be asked about, and where the answer is remembered, under what name."""
 
-    def __init__(self, home: Home, tree: WorkTree) -> None:
-        status = home.folder.stat()
-        self._home = (status.st_dev, status.st_ino)
-        self._root = tree.path.rstrip(b"/")
-        self._stores = {entry.name for entry in home.trees.iterdir()} - {tree.stream.hex}
-
-    def claim(self, path: bytes, status: os.stat_result) -> str | None:
-        """Why this folder belongs to something else, or None."""
-        if (status.st_dev, status.st_ino) == self._home:
-            return "the recorder's own home"
-        if self._stores:
-            stream = events.tree_stream(self._root + b"/" + path, status.st_dev, status.st_ino)
-            if stream.hex in self._stores:
-                return "a work tree that is recorded by itself"
-        return None
+    path: bytes
+    known: dict[bytes, bool]
+    remembered: bytes
 
 
 class Scan:
-    """One scan. `before` is the capture before this one; `now` when the scan began (ns)."""
+    """One scan; `now` is when it began (ns)."""
 
-    def __init__(
-        self,
-        tree: WorkTree,
-        policy: Policy,
-        surroundings: Surroundings,
-        rules: Ignore,
-        before: Snapshot | None,
-        now: int,
-    ) -> None:
-        self._tree, self._policy, self._rules = tree, policy, rules
-        self._surroundings, self._before, self._now = surroundings, before, now
-        self._exclude = Patterns(policy.exclude)
-        self._include = Patterns(policy.include_ignored)
-        self._small_ignored = 0
+    def __init__(self, tree: WorkTree, rules: Ignore, choice: Choice, now: int) -> None:
+        self._tree, self._rules, self._choice, self._now = tree, rules, choice, now
         self._queue: deque[Place] = deque()
-        self._unread: list[tuple[Place, list[tuple[bytes, os.stat_result]]]] = []
+        self._unread: list[tuple[Place, list[Listed]]] = []
 
     def run(self, folders: OpenFolders, cache: StatCache, contents: Contents) -> Folder:
         """The root with everything in it. Raises StoreFailure when the tree cannot be listed."""
-        root = self._root(folders)
+        root = self._start(folders)
         while self._queue:
             wave = [self._queue.popleft() for _ in range(min(_WAVE, len(self._queue)))]
-            listed = [place for place in wave if self._list(place, folders)]
+            listed = [(place, entries) for place in wave if (entries := self._list(place, folders))]
             verdicts = self._ask(listed)
-            for place in listed:
-                self._sort(place, verdicts)
-                place.listed = []
-        self._read(folders, cache, contents)
+            for place, entries in listed:
+                self._sort(place, entries, verdicts)
+        unread = ((place.folder, names) for place, names in self._unread if not _dropped(place.nested))
+        fill(unread, folders, cache, contents, self._now)
+        return root
+
+    def _start(self, folders: OpenFolders) -> Folder:
+        status = os.fstat(folders.root)
+        root = Folder(b"", USUAL_FOLDER, status.st_ctime_ns, status.st_mtime_ns, {})
+        zone = self._rules.zone(b"", self._tree.repository, self._now)
+        self._queue.append(Place(root, None, zone, zone.key, None, False))
         return root
 
     # ---- listing
 
-    def _root(self, folders: OpenFolders) -> Folder:
-        status = os.fstat(folders.root)
-        root = Folder(b"", USUAL_FOLDER, status.st_ctime_ns, status.st_mtime_ns, {})
-        zone = self._rules.zone(b"", self._tree.repository, self._now)
-        seen = self._before.root if self._before else None
-        self._queue.append(Place(root, None, zone, zone.key, None, False, seen))
-        return root
-
-    def _list(self, place: Place, folders: OpenFolders) -> bool:
-        """Fill `place.listed`; False where there is nothing to go on with."""
+    def _list(self, place: Place, folders: OpenFolders) -> list[Listed]:
+        """Everything in a folder; nothing where there is no going on with it."""
         if _dropped(place.nested):
-            return False
-        try:
-            with os.scandir(folders.open(place.folder.path)) as entries:
-                place.listed = [
-                    (os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries
-                ]
-        except FileNotFoundError:
-            return self._list_carefully(place, folders)
-        except OSError as error:
-            return self._give_up(place, error)
-        return self._enter(place)
-
-    def _list_carefully(self, place: Place, folders: OpenFolders) -> bool:
-        """A name vanished between the listing and its status, or the folder did."""
-        place.listed = []
+            return []
         try:
             descriptor = folders.open(place.folder.path)
-            for name in os.listdir(descriptor):
-                try:
-                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                place.listed.append((os.fsencode(name), status))
+            try:
+                with os.scandir(descriptor) as entries:
+                    listed = [
+                        (os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries
+                    ]
+            except FileNotFoundError:
+                listed = _list_carefully(descriptor)
         except OSError as error:
-            return self._give_up(place, error)
-        return self._enter(place)
+            self._give_up(place, error)
+            return []
+        return listed if self._enter(place, dict(listed)) else []
 
-    def _give_up(self, place: Place, error: OSError) -> bool:
+    def _give_up(self, place: Place, error: OSError) -> None:
         """An unreadable folder is unknown with all in it; one that is gone, or was swapped, says so."""
-        leaf = Leaf("unknown", why=CHANGING) if error.errno == errno.ENOTDIR else failed(error)
         if place.parent is None:
             raise StoreFailure(
                 f"{os.fsdecode(self._tree.path)} cannot be listed: {error.strerror}"
             ) from error
-        _hang(place.parent, _name(place.folder), leaf)
-        return False
+        swapped = error.errno == errno.ENOTDIR
+        hang(place.parent, place.name, Leaf("unknown", why=CHANGING) if swapped else failed(error))
 
-    def _enter(self, place: Place) -> bool:
-        """Take in what the folder itself says: a repository of its own, an ignore file."""
-        if place.parent is not None and any(name == b".git" for name, _ in place.listed):
+    def _enter(self, place: Place, names: dict[bytes, os.stat_result]) -> bool:
+        """Take in what the folder itself says: a repository of its own, an ignore file. False where it is
+        not to be entered."""
+        if place.parent is not None and b".git" in names:
             found = repository.at(self._tree.path.rstrip(b"/") + b"/" + place.folder.path)
             if found is not None and found.linked:
-                why = "a linked work tree of a git repository, recorded by itself"
-                _hang(place.parent, _name(place.folder), Leaf("skipped", why=why))
+                hang(place.parent, place.name, Leaf("skipped", why=_LINKED))
                 return False
             if found is not None:
-                self._enter_nested(place, found)
-        status = next((status for name, status in place.listed if name == _GIT_IGNORE), None)
-        place.key = key_below(place.key, status, self._now)
+                place.zone = self._rules.zone(place.folder.path, found, self._now)
+                place.key = place.zone.key
+                held = self._choice.held(place.folder.path) is not None
+                place.nested = Nested(place.parent, place.name, place.nested, held)
+        place.key = key_below(place.key, names.get(b".gitignore"), self._now)
         return True
-
-    def _enter_nested(self, place: Place, found: repository.Repository) -> None:
-        assert place.parent is not None
-        place.zone = self._rules.zone(place.folder.path, found, self._now)
-        place.key = place.zone.key
-        held = place.before is not None and place.before.state.kind == "dir"
-        place.nested = Nested(place.parent, _name(place.folder), place.nested, held)
 
     # ---- asking git
 
-    def _ask(self, places: list[Place]) -> dict[bytes, Verdict]:
-        """The verdicts, by path, of what git does not track in these folders."""
+    def _ask(self, listed: list[tuple[Place, list[Listed]]]) -> dict[bytes, Verdict]:
+        """The verdicts, by path, on what git does not track in these folders."""
         verdicts: dict[bytes, Verdict] = {}
-        open_questions: dict[bytes, tuple[Zone, list[tuple[bytes, dict[bytes, bool], bytes]]]] = {}
-        for place in places:
+        zones: dict[bytes, tuple[Zone, list[Question]]] = {}
+        for place, entries in listed:
             known = self._rules.known(place.folder.path, place.key)
-            for name, status in place.listed:
+            for name, status in entries:
                 path = place.folder.child(name)
-                if never_captured(name) or left_out(status.st_mode) or place.zone.tracks(path):
+                if place.zone.tracks(path) or never_captured(name) or left_out(status.st_mode):
                     continue
                 remembered = name + b"/" if stat.S_ISDIR(status.st_mode) else name
                 if remembered in known:
                     verdicts[path] = known[remembered]
                 else:
-                    questions = open_questions.setdefault(place.zone.prefix, (place.zone, []))[1]
-                    questions.append((path, known, remembered))
-        for zone, questions in open_questions.values():
-            answers = self._rules.ask(zone, [path for path, _, _ in questions])
-            for (path, known, remembered), verdict in zip(questions, answers, strict=True):
-                verdicts[path] = verdict
+                    questions = zones.setdefault(place.zone.prefix, (place.zone, []))[1]
+                    questions.append(Question(path, known, remembered))
+        for zone, questions in zones.values():
+            answers = self._rules.ask(zone, [question.path for question in questions])
+            for question, verdict in zip(questions, answers, strict=True):
+                verdicts[question.path] = verdict
                 if isinstance(verdict, bool):
-                    known[remembered] = verdict
+                    question.known[question.remembered] = verdict
         return verdicts
 
-    # ---- deciding
+    # ---- sorting
 
-    def _sort(self, place: Place, verdicts: dict[bytes, Verdict]) -> None:
+    def _sort(self, place: Place, entries: list[Listed], verdicts: dict[bytes, Verdict]) -> None:
         """Give every listed name its entry: left out, to be listed, or to be read."""
-        before = self._before.children(place.before) if self._before and place.before else {}
-        unread: list[tuple[bytes, os.stat_result]] = []
-        for name, status in place.listed:
+        unread: list[Listed] = []
+        for entry in entries:
+            name, status = entry
             if never_captured(name):
                 continue
-            seen = before.get(name)
-            leaf = self._left_out(place, name, status, verdicts, seen)
+            path = place.folder.child(name)
+            verdict = verdicts.get(path)
+            leaf = self._choice.left_out(path, status, verdict, place.included)
             if leaf is not None:
                 place.folder.entries[name] = leaf
             elif stat.S_ISDIR(status.st_mode):
-                self._descend(place, name, status, verdicts, seen)
-            elif self._counts(place.nested, seen):
-                unread.append((name, status))
+                self._descend(place, name, path, status, verdict)
+            elif place.nested is None or self._counts(place.nested, path):
+                unread.append(entry)
             else:
                 why = f"in a nested repository with more than {MAX_NESTED_FILES:,} files"
-                place.folder.entries[name] = Leaf("skipped", why=why)
+                place.folder.entries[name] = Leaf("skipped", ctime=status.st_ctime_ns, why=why)
         if unread:
             self._unread.append((place, unread))
 
-    def _left_out(
-        self,
-        place: Place,
-        name: bytes,
-        status: os.stat_result,
-        verdicts: dict[bytes, Verdict],
-        seen: Seen | None,
-    ) -> Leaf | None:
-        """The leaf for what is not captured, or None. What was captured before stays, whatever git says
-        and however large it is; what the settings exclude does not."""
-        path, is_folder = place.folder.child(name), stat.S_ISDIR(status.st_mode)
-        why = left_out(status.st_mode)
-        if why is None and is_folder:
-            why = self._surroundings.claim(path, status)
-            if path.count(b"/") >= MAX_DEPTH:
-                why = f"nested deeper than {MAX_DEPTH:,} folders"
-        if why is None and self._exclude and self._exclude.match(path, is_folder):
-            why = "excluded by the settings"
-        if why is not None:
-            return Leaf("skipped", ctime=status.st_ctime_ns, why=why)
-        if seen is not None and seen.state.present:
-            return None
-        return self._ruled_out(place, path, status, verdicts)
-
-    def _ruled_out(
-        self, place: Place, path: bytes, status: os.stat_result, verdicts: dict[bytes, Verdict]
-    ) -> Leaf | None:
-        tracked = path not in verdicts
-        verdict = verdicts.get(path, False)
-        if isinstance(verdict, str):
-            return Leaf("unknown", ctime=status.st_ctime_ns, why=verdict)
-        if verdict and not self._wanted_all_the_same(place, path, status):
-            return Leaf("skipped", ctime=status.st_ctime_ns, why="ignored by git's rules")
-        limit = self._policy.max_untracked_bytes
-        if stat.S_ISREG(status.st_mode) and not tracked and status.st_size > limit:
-            return Leaf("skipped", ctime=status.st_ctime_ns, why=f"untracked and larger than {size(limit)}")
-        return None
-
-    def _wanted_all_the_same(self, place: Place, path: bytes, status: os.stat_result) -> bool:
-        is_folder = stat.S_ISDIR(status.st_mode)
-        if place.included:
-            return True
-        if self._include and (
-            self._include.match(path, is_folder) or (is_folder and self._include.lead_into(path))
-        ):
-            return True
-        if (
-            stat.S_ISREG(status.st_mode)
-            and status.st_size <= MAX_SMALL_IGNORED_BYTES
-            and self._small_ignored < MAX_SMALL_IGNORED_FILES
-            and any(fnmatchcase(path.rpartition(b"/")[2], pattern) for pattern in SMALL_IGNORED)
-        ):
-            self._small_ignored += 1
-            return True
-        return False
-
     def _descend(
-        self,
-        place: Place,
-        name: bytes,
-        status: os.stat_result,
-        verdicts: dict[bytes, Verdict],
-        seen: Seen | None,
+        self, place: Place, name: bytes, path: bytes, status: os.stat_result, verdict: Verdict | None
     ) -> None:
-        path = place.folder.child(name)
         mode = stat.S_IMODE(status.st_mode)
         folder = Folder(path, mode, status.st_ctime_ns, status.st_mtime_ns, {})
         place.folder.entries[name] = folder
-        included = place.included or (verdicts.get(path) is True and self._include.match(path, True))
-        self._queue.append(Place(folder, place.folder, place.zone, place.key, place.nested, included, seen))
+        included = place.included or (verdict is True and self._choice.included(path))
+        self._queue.append(Place(folder, place.folder, place.zone, place.key, place.nested, included))
 
-    def _counts(self, nested: Nested | None, seen: Seen | None) -> bool:
+    def _counts(self, nested: Nested | None, path: bytes) -> bool:
         """Count a file of a nested repository; False where it is one too many."""
         while nested is not None:
             nested.files += 1
             if nested.files > MAX_NESTED_FILES:
                 if not nested.held_before:
                     why = f"a nested repository with more than {MAX_NESTED_FILES:,} files: per file"
-                    nested.parent.entries[nested.name] = Leaf("skipped", why=why)
+                    hang(nested.parent, nested.name, Leaf("skipped", why=why))
                     nested.dropped = True
                     return False
-                if seen is None or not seen.state.present:
+                if self._choice.held(path) is None:
                     return False
             nested = nested.above
         return True
 
-    # ---- reading
 
-    def _read(self, folders: OpenFolders, cache: StatCache, contents: Contents) -> None:
-        known, fresh, changed = cache.folders, {}, False
-        for place, names in self._unread:
-            if _dropped(place.nested):
-                continue
-            cached = known.get(place.folder.path, {})
-            records: CachedFolder = {}
-            changed |= self._read_folder(place.folder, names, folders, (cached, records), contents)
-            fresh[place.folder.path] = records
-            changed |= len(records) != len(cached)
-        cache.replace(fresh, changed=changed or len(fresh) != len(known))
-
-    def _read_folder(
-        self,
-        folder: Folder,
-        names: list[tuple[bytes, os.stat_result]],
-        folders: OpenFolders,
-        caches: tuple[CachedFolder, CachedFolder],
-        contents: Contents,
-    ) -> bool:
-        """Give every name its leaf; True where something had to be read."""
-        cached, records = caches
-        unread = []
-        for name, status in names:
-            standing = cached.get(name)
-            oid = known_id(standing, status)
-            if oid is None or standing is None or not contents.holds(oid):
-                unread.append(name)
-                continue
-            records[name] = standing
-            is_link = stat.S_ISLNK(status.st_mode)
-            mode = 0 if is_link else stat.S_IMODE(status.st_mode)
-            folder.entries[name] = Leaf("link" if is_link else "file", mode, oid, status.st_ctime_ns)
-        for name in unread:
-            leaf, seen = self._look(folder, name, folders, contents)
-            _hang(folder, name, leaf)
-            if seen is not None and leaf.oid:
-                records[name] = record(seen, leaf.oid, self._now)
-        return bool(unread)
-
-    def _look(
-        self, folder: Folder, name: bytes, folders: OpenFolders, contents: Contents
-    ) -> tuple[Leaf, os.stat_result | None]:
+def _list_carefully(descriptor: int) -> list[Listed]:
+    """As the listing goes on where a name vanishes before its status is read."""
+    listed = []
+    for name in os.listdir(descriptor):
         try:
-            descriptor = folders.open(folder.path)
-        except OSError as error:
-            return failed(error), None
-        leaf, status = look(descriptor, name, contents, LARGE)
-        if leaf.kind == "dir":
-            return Leaf("unknown", ctime=leaf.ctime, why=CHANGING), None
-        return leaf, status
-
-
-def _hang(folder: Folder, name: bytes, leaf: Leaf) -> None:
-    """Put a leaf into its folder; what is gone has no entry."""
-    if leaf.kind == "absent":
-        folder.entries.pop(name, None)
-    else:
-        folder.entries[name] = leaf
-
-
-def _name(folder: Folder) -> bytes:
-    return folder.path.rpartition(b"/")[2]
+            listed.append((os.fsencode(name), os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
+        except FileNotFoundError:
+            continue
+    return listed
 
 
 def _dropped(nested: Nested | None) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recorder import git
+from recorder.durable import flush, private_file, sync_folder, write_durably
 from recorder.errors import NotFound, StoreFailure
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ CAPTURES = "refs/recorder/captures/"
 
 LARGE = 16 << 20
 """A file of more bytes than this is never held in memory as a whole."""
-_PENDING = 32 << 20
-"""Bytes of new objects that are held before they are written as a pack."""
-_CHUNK = 1 << 20
 _FASTEST = 1
 
 _CONFIG = """\
@@ -210,20 +208,20 @@ class Store:
         packs = self.folder / "objects" / "pack"
         temporary = packs / f"tmp_pack_{os.getpid()}"
         try:
-            with _private_file(temporary) as file:
+            with private_file(temporary) as file:
                 entries, checksum = write_pack_data(
                     file.write, records, SHA1, num_records=count, compression_level=_FASTEST
                 )
-                _flush(file)
+                flush(file)
             if not good():
                 temporary.unlink()
                 return
             name = packs / f"pack-{checksum.hex()}"
             temporary.replace(name.with_suffix(".pack"))
-            with _private_file(temporary) as file:
+            with private_file(temporary) as file:
                 index = sorted((oid, offset, crc) for oid, (offset, crc) in entries.items())
                 write_pack_index_v2(file, index, checksum)
-                _flush(file)
+                flush(file)
             temporary.replace(name.with_suffix(".idx"))
             sync_folder(packs)
         except OSError as error:
@@ -256,31 +254,6 @@ class Store:
         return self._generation(), packs.st_mtime_ns, packs.st_ino, objects.st_mtime_ns
 
 
-def write_durably(file: Path, content: bytes, temporary: Path | None = None) -> None:
-    """Replace a file as a whole; it is on the disk, under its name, before this returns. It is written
-    beside, or as `temporary` where a half-written file beside it would be taken for something.
-
-    Raises StoreFailure.
-    """
-    temporary = temporary or file.with_name(f"{file.name}.new")
-    try:
-        with _private_file(temporary) as opened:
-            opened.write(content)
-            _flush(opened)
-        temporary.replace(file)
-        sync_folder(file.parent)
-    except OSError as error:
-        raise StoreFailure(f"{file} cannot be written: {error.strerror}") from error
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _create(folder: Path) -> None:
     """Make the folder a repository, or put back what of it is missing or is not as it was made.
 
@@ -305,15 +278,6 @@ def _holds(file: Path, content: bytes) -> bool:
         return file.read_bytes() == content
     except FileNotFoundError:
         return False
-
-
-def _private_file(path: Path) -> Any:
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w+b")
-
-
-def _flush(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _raw(oid: bytes) -> Any:
@@ -359,68 +323,3 @@ def _ids_in_index(content: bytes) -> Iterator[bytes]:
     table = memoryview(content)[header + fanout : header + fanout + 20 * count]
     if len(table) == 20 * count:
         yield from (entry[0] for entry in struct.iter_unpack("20s", table))
-
-
-def chunks_of(descriptor: int) -> Iterator[bytes]:
-    """An open file's content from its start."""
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    while chunk := os.read(descriptor, _CHUNK):
-        yield chunk
-
-
-class Batch:
-    """New objects on their way into a store, a pack at a time; with `dry`, only their ids are made.
-
-    What is written before a capture fails lies there unused, or is used by the next one.
-    """
-
-    def __init__(self, store: Store, *, dry: bool) -> None:
-        self._store, self._dry = store, dry
-        self._stored = store.stored()
-        self._pending: dict[bytes, tuple[bytes, bytes]] = {}
-        self._weight = 0
-        self.written = 0
-
-    def holds(self, oid: bytes) -> bool:
-        """Whether the object needs no bytes any more."""
-        return self._dry or oid in self._stored or oid in self._pending
-
-    def add(self, kind: bytes, content: bytes) -> bytes:
-        """Take an object in where it is new, and give its raw id."""
-        oid = object_id(kind, content)
-        if oid in self._stored or oid in self._pending:
-            return oid
-        if not self._dry or kind != BLOB:
-            self._pending[oid] = (kind, content)
-            self._weight += len(content)
-        if self._weight > _PENDING and not self._dry:
-            self.flush()
-        return oid
-
-    def whole(self, content: bytes) -> bytes:
-        return self.add(BLOB, content)
-
-    def large(self, descriptor: int, size: int) -> bytes | None:
-        """Take in a large file's content without holding it; None where it changed under the reading."""
-        whole = sha1(b"blob %d\0" % size, usedforsecurity=False)
-        for chunk in chunks_of(descriptor):
-            whole.update(chunk)
-        oid = whole.digest()
-        if self.holds(oid):
-            return oid
-        if not self._store.write_large(oid, size, lambda: chunks_of(descriptor)):
-            return None
-        self.written += 1
-        return oid
-
-    def read(self, oid: bytes) -> bytes:
-        """The content of an object of the store or of this batch."""
-        pending = self._pending.get(oid)
-        return pending[1] if pending else self._store.read(oid)[1]
-
-    def flush(self) -> None:
-        if self._pending and not self._dry:
-            self._store.write_pack([(oid, kind, content) for oid, (kind, content) in self._pending.items()])
-            self.written += len(self._pending)
-            self._pending.clear()
-            self._weight = 0

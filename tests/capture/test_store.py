@@ -108,7 +108,7 @@ def test_a_capture_does_not_believe_in_objects_that_another_process_pruned(tmp_p
 
 
 def test_the_stat_cache_is_never_trusted_when_damaged(tmp_path: Path) -> None:
-    """A flipped bit, a cut or a foreign file only cost time; and unchanged files are not read with a good one."""
+    """A flipped bit, a cut or a foreign file only cost time."""
     root = make_repository(tmp_path / "w")
     write(root / "a", "1")
     write(root / "b", "2")
@@ -215,7 +215,7 @@ def test_a_store_that_cannot_be_written_loses_the_capture(
     def full(file: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store_module, "_flush", full)
+    monkeypatch.setattr(store_module, "flush", full)
     with pytest.raises(StoreFailure, match="No space left"):
         tree.capture(previous=first.commit)
     monkeypatch.undo()
@@ -229,7 +229,7 @@ def test_a_large_first_capture_is_written_in_several_packs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New objects are held up to a limit only."""
-    monkeypatch.setattr(store_module, "_PENDING", 10_000)
+    monkeypatch.setattr("recorder.batch._PENDING", 10_000)
     root = make_repository(tmp_path / "w")
     for index in range(10):
         write(root / f"f{index}", os.urandom(4_000))

@@ -1,0 +1,43 @@
+"""Files that are on the disk, whole and private, before the call that writes them returns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from recorder.errors import StoreFailure
+
+
+def write_durably(file: Path, content: bytes, temporary: Path | None = None) -> None:
+    """Replace a file as a whole; it is on the disk, under its name, before this returns. It is written
+    beside, or as `temporary` where a half-written file beside it would be taken for something.
+
+    Raises StoreFailure.
+    """
+    temporary = temporary or file.with_name(f"{file.name}.new")
+    try:
+        with private_file(temporary) as opened:
+            opened.write(content)
+            flush(opened)
+        temporary.replace(file)
+        sync_folder(file.parent)
+    except OSError as error:
+        raise StoreFailure(f"{file} cannot be written: {error.strerror}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def private_file(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w+b")
+
+
+def flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
