@@ -12,9 +12,12 @@ from recorder.states import ABSENT
 from tests.apply.trees import (
     TOKEN,
     Counter,
+    Node,
     Store,
     Tree,
+    at_effect,
     build,
+    content,
     file,
     folder,
     link,
@@ -157,6 +160,27 @@ def test_a_folder_swapped_for_a_link_meanwhile(root: bytes, no_sync: None) -> No
         assert read(twin) == there, at
         at += 1
     assert at > 20
+
+
+@pytest.mark.parametrize("after", [file(b"new"), file(b"old", 0o755)], ids=["content", "mode"])
+def test_a_file_swapped_for_a_link_meanwhile(root: bytes, after: Node) -> None:
+    """A file to be written in place that is swapped for a link to the same bytes outside is left."""
+    outside = os.path.dirname(root) + b"/outside"
+    before = {b"a": file(b"old", twin="t"), b"b": file(b"old", twin="t")}
+    wanted = {b"a": after, b"b": after}
+    build(root, before)
+    build(os.path.dirname(root), {b"outside": file(b"old")})
+
+    def swap() -> None:
+        for path in (b"/a", b"/b"):
+            os.unlink(root + path)
+            os.symlink(outside, root + path)
+
+    hook = at_effect("after create", swap)
+    report = apply(root, steps(before, wanted), TOKEN, Store(before, wanted), before_effect=hook)
+
+    assert len(report.failed) == 1
+    assert (content(outside), os.stat(outside).st_mode & 0o777) == (b"old", 0o644)
 
 
 def test_a_link_turned_into_a_folder(root: bytes) -> None:

@@ -420,6 +420,30 @@ def test_a_vanished_folder(root: bytes) -> None:
     assert read(root) == {b"e": file(b"1")}
 
 
+def test_everything_is_durable(root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New content is synced before it takes its place, every folder after the last effect in it; in roll
+    back too."""
+    before = {b"d": folder(), b"d/f": file(b"1"), b"e": folder(), b"e/g": file(b"2"), b"h": file(b"3")}
+    after = {b"d": folder(), b"d/f": file(b"new"), b"e": folder(), b"h": file(b"3", 0o600)}
+    build(root, before)
+    folders = {os.stat(path).st_ino for path in (root, root + b"/d", root + b"/e")}
+    happened: list[object] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: happened.append(os.fstat(descriptor).st_ino))
+    planned, store = steps(before, after), Store(before, after)
+
+    def synced_last() -> set[object]:
+        last = max(index for index, what in enumerate(happened) if isinstance(what, str))
+        return set(happened[last:])
+
+    apply(root, planned, TOKEN, store, before_effect=happened.append)
+    assert os.stat(root + b"/d/f").st_ino in happened[: happened.index("before exchange")]
+    assert os.stat(root + b"/h").st_ino in happened
+    assert folders <= synced_last()
+    happened.clear()
+    roll_back(root, planned, TOKEN, store, before_effect=happened.append)
+    assert folders <= synced_last()
+
+
 def test_a_token_that_is_none(root: bytes) -> None:
     """A token that could lead elsewhere is refused before anything is looked at."""
     for token in ("../../../x", "", "a/bcdefgh"):

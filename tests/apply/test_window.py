@@ -18,6 +18,7 @@ from tests.apply.trees import (
     content,
     file,
     folder,
+    killed,
     link,
     paths,
     private,
@@ -167,7 +168,40 @@ def test_a_save_after_a_crash_stays(fresh: bytes, path: bytes) -> None:
     assert kept == BEFORE | {path: file(SAVE)}
     if path in BEFORE:
         assert BEFORE[path].content in contents(fresh)
-    assert roll_back(fresh, STEPS, TOKEN, STORE) == notes
+    hook = Counter()
+    assert roll_back(fresh, STEPS, TOKEN, STORE, before_effect=hook) == notes
+    assert hook.names == []
+
+
+def test_a_save_while_recovery_works_stays(fresh: bytes) -> None:
+    """What somebody saves at the very moment of an exchange back is put back in its turn, and named."""
+    apply(fresh, STEPS, TOKEN, STORE)
+    only = tuple(step for step in STEPS if step.path == b"f")
+    hook = at_effect("before exchange", lambda: save_whole(fresh + b"/f"))
+
+    notes = roll_back(fresh, only, TOKEN, STORE, before_effect=hook)
+
+    assert paths(notes) == {b"f"}
+    assert read(fresh)[b"f"] == file(SAVE)
+    assert b"old" in contents(fresh)
+
+
+def test_what_somebody_makes_after_a_killed_recovery_stays(fresh: bytes) -> None:
+    """A file that a killed recovery has taken away, and somebody then makes in the same words, is theirs."""
+    only = tuple(step for step in STEPS if step.path == b"made")
+    at = 0
+    apply(fresh, only, TOKEN, STORE)
+    while killed(at, lambda hook: roll_back(fresh, only, TOKEN, STORE, before_effect=hook)):
+        mine = not os.path.exists(fresh + b"/made")
+        if mine:
+            build(fresh, {b"made": AFTER[b"made"]})
+        assert roll_back(fresh, only, TOKEN, STORE) == (), at
+        assert os.path.exists(fresh + b"/made") == mine, at
+        if mine:
+            os.unlink(fresh + b"/made")
+        apply(fresh, only, TOKEN, STORE)
+        at += 1
+    assert at > 2
 
 
 def test_what_was_never_begun_is_not_touched(fresh: bytes) -> None:
