@@ -13,7 +13,8 @@ from recorder.statcache import Folder as CachedFolder
 from recorder.statcache import StatCache, known_id, record
 from recorder.store import LARGE
 
-Listed = tuple[bytes, os.stat_result]
+Listed = tuple[bytes, bytes, os.stat_result]
+"""A path, its last name, and its status when it was listed."""
 
 
 def fill(
@@ -53,7 +54,7 @@ def _from_cache(
     """Hang what the cache is sure of; its records, and the names that are left to be read."""
     records: CachedFolder = {}
     left = []
-    for name, status in names:
+    for _, name, status in names:
         standing = cached.get(name)
         oid = known_id(standing, status)
         if oid is None or standing is None or not contents.holds(oid):

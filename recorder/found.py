@@ -82,11 +82,13 @@ class Found(msgspec.Struct):
         """How many leaves there are of each kind, and what should have been read and was not."""
         counts = Counter(leaf.kind for leaf in self.outside.values())
         unknown = [PathNote(path, leaf.why) for path, leaf in self.outside.items() if leaf.kind == "unknown"]
-        for path, leaf in self.leaves():
-            if path not in self.outside:
+        for folder in self.folders():
+            for name, leaf in folder.entries.items():
+                if isinstance(leaf, Folder) or (self.outside and folder.child(name) in self.outside):
+                    continue
                 counts[leaf.kind] += 1
                 if leaf.kind == "unknown":
-                    unknown.append(PathNote(path, leaf.why))
+                    unknown.append(PathNote(folder.child(name), leaf.why))
         return counts, sorted(unknown, key=lambda note: note.path)
 
     def leaves(self) -> Iterator[tuple[bytes, Leaf]]:

@@ -6,6 +6,7 @@ track; then what the stat cache does not know is read. No link is followed, noth
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -104,16 +105,16 @@ class Scan:
         try:
             descriptor = folders.open(place.folder.path)
             try:
-                with os.scandir(descriptor) as entries:
-                    listed = [
-                        (os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries
-                    ]
+                listed = _names(descriptor)
             except FileNotFoundError:
-                listed = _list_carefully(descriptor)
+                listed = _names_left(descriptor)
         except OSError as error:
             self._give_up(place, error)
             return []
-        return listed if self._enter(place, dict(listed)) else []
+        if not self._enter(place, dict(listed)):
+            return []
+        prefix = place.folder.path + b"/" if place.folder.path else b""
+        return [(prefix + name, name, status) for name, status in listed if not never_captured(name)]
 
     def _give_up(self, place: Place, error: OSError) -> None:
         """An unreadable folder is unknown with all in it; one that is gone, or was swapped, says so."""
@@ -148,9 +149,9 @@ class Scan:
         zones: dict[bytes, tuple[Zone, list[Question]]] = {}
         for place, entries in listed:
             known = self._rules.known(place.folder.path, place.key)
-            for name, status in entries:
-                path = place.folder.child(name)
-                if place.zone.tracks(path) or never_captured(name) or left_out(status.st_mode):
+            tracks = place.zone.tracks
+            for path, name, status in entries:
+                if tracks(path) or left_out(status.st_mode):
                     continue
                 remembered = name + b"/" if stat.S_ISDIR(status.st_mode) else name
                 if remembered in known:
@@ -171,22 +172,20 @@ class Scan:
     def _sort(self, place: Place, entries: list[Listed], verdicts: dict[bytes, Verdict]) -> None:
         """Give every listed name its entry: left out, to be listed, or to be read."""
         unread: list[Listed] = []
+        choice, into = self._choice, place.folder.entries
         for entry in entries:
-            name, status = entry
-            if never_captured(name):
-                continue
-            path = place.folder.child(name)
+            path, name, status = entry
             verdict = verdicts.get(path)
-            leaf = self._choice.left_out(path, status, verdict, place.included)
+            leaf = choice.left_out(path, status, verdict, place.included)
             if leaf is not None:
-                place.folder.entries[name] = leaf
+                into[name] = leaf
             elif stat.S_ISDIR(status.st_mode):
                 self._descend(place, name, path, status, verdict)
             elif place.nested is None or self._counts(place.nested, path):
                 unread.append(entry)
             else:
                 why = f"in a nested repository with more than {MAX_NESTED_FILES:,} files"
-                place.folder.entries[name] = Leaf("skipped", ctime=status.st_ctime_ns, why=why)
+                into[name] = Leaf("skipped", ctime=status.st_ctime_ns, why=why)
         if unread:
             self._unread.append((place, unread))
 
@@ -215,14 +214,20 @@ class Scan:
         return True
 
 
-def _list_carefully(descriptor: int) -> list[Listed]:
-    """As the listing goes on where a name vanishes before its status is read."""
+def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
+    """Every name in an open folder with its status."""
+    encode = os.fsencode
+    with os.scandir(folder) as entries:
+        return [(encode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries]
+
+
+def _names_left(folder: int) -> list[tuple[bytes, os.stat_result]]:
+    """The same, where names vanish before their status is read."""
     listed = []
-    for name in os.listdir(descriptor):
-        try:
-            listed.append((os.fsencode(name), os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
-        except FileNotFoundError:
-            continue
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            listed.append((os.fsencode(name), status))
     return listed
 
 

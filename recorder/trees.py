@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from recorder.errors import StoreFailure
-from recorder.found import Folder, Found
+from recorder.found import Found
 from recorder.looking import Leaf
 from recorder.manifest import (
     USUAL_FOLDER,
@@ -63,13 +63,13 @@ def _write_folders(found: Found, add: Add) -> tuple[bytes, bytes]:
         notes = Notes(mode=folder.mode)
         below: list[tuple[bytes, int, bytes]] = []
         for name, entry in folder.entries.items():
-            if isinstance(entry, Folder):
+            if isinstance(entry, Leaf):
+                _write_leaf(name, entry, files, notes)
+            else:
                 tree, manifest = done.pop(entry.path)
                 files.append((name, _FOLDER, tree))
                 if manifest:
                     below.append((b"+" + name, _FOLDER, manifest))
-            else:
-                _write_leaf(name, entry, files, notes)
         if notes:
             below.append((b"notes", _FILE, add(BLOB, encode(_sorted(notes)))))
         done[folder.path] = add(TREE, _tree(files)), add(TREE, _tree(below)) if below else b""
