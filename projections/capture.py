@@ -20,7 +20,7 @@ from projections import changes, checkpoints
 from projections.views import Views
 from recorder import events
 from recorder.capture import Policy, Tree
-from recorder.errors import NotFound, Refused
+from recorder.errors import Conflict, LogFailure, NotFound, RecorderError, Refused
 from recorder.events import Captured, CaptureFailed, CaptureRefused, Fact
 from recorder.home import Home, open_home
 from recorder.log import EventLog, Stored
@@ -29,6 +29,9 @@ from recorder.worktree import WorkTree, resolve
 
 STALE_NS = 600 * 10**9
 """A prompt that was given longer ago has no state from before that could still be looked at."""
+
+ATTEMPTS = 1000
+"""Each one that fails means that another writer got on."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -88,10 +91,10 @@ class CaptureReactor:
                 outcomes += [outcome] if outcome else []
         return outcomes + self._refuse_unanswered(None, why)
 
-    def refuse_all(self, why: str) -> list[Fact]:
-        """Every prompt that has no outcome has lost its moment, for the same reason."""
+    def refuse(self, streams: set[UUID], why: str) -> list[Fact]:
+        """Every prompt of these sessions that has no outcome has lost its moment, for the same reason."""
         self._views.catch_up()
-        return self._refuse_unanswered(None, why)
+        return self._refuse_unanswered(streams, why)
 
     def _ask_again(self, one: checkpoints.Checkpoint) -> Ask:
         reference_at = self._views.connection.execute(
@@ -111,7 +114,9 @@ class CaptureReactor:
             self._check_wanted(session)
             tree = self._tree_of(ask.stream, session["cwd"])
             return self._capture(tree, ask)
-        except Refused as error:
+        except LogFailure:
+            raise
+        except RecorderError as error:
             return self._refuse(ask.stream, ask.entry, error.message) if ask.moment == "prompt" else None
 
     def _answered(self, ask: Ask) -> bool:
@@ -180,23 +185,33 @@ class CaptureReactor:
     def _refuse_unanswered(self, streams: set[UUID] | None, why: str | None = None) -> list[Fact]:
         """Prompts that others of their session overtook, or that nobody watched, have lost their moment."""
         reason = why or "the next prompt came before its files could be captured"
-        return [
-            self._refuse(UUID(one.stream), one.entry, reason)
+        unanswered = [
+            one
             for one in checkpoints.uncaptured(self._views.connection)
             if streams is None or UUID(one.stream) in streams
         ]
+        refused = (self._refuse(UUID(one.stream), one.entry, reason) for one in unanswered)
+        return [fact for fact in refused if fact is not None]
 
-    def _refuse(self, stream: UUID, entry: str | None, why: str) -> Fact:
-        fact = CaptureRefused(
-            originator_id=stream,
-            originator_version=self._log.version(stream) + 1,
-            at=self._now(),
-            entry=entry or "",
-            why=why,
-        )
-        self._log.append([fact])
-        self._views.catch_up()
-        return fact
+    def _refuse(self, stream: UUID, entry: str | None, why: str) -> Fact | None:
+        """None where another process answered meanwhile."""
+        for _ in range(ATTEMPTS):
+            known = checkpoints.checkpoint_of_entry(self._views.connection, stream.hex, entry or "")
+            if known is None or known.state != "capturing":
+                return None
+            fact = CaptureRefused(
+                originator_id=stream,
+                originator_version=self._log.version(stream) + 1,
+                at=self._now(),
+                entry=known.entry,
+                why=why,
+            )
+            with contextlib.suppress(Conflict):
+                self._log.append([fact])
+                self._views.catch_up()
+                return fact
+            self._views.catch_up()
+        raise Conflict(f"other processes kept appending to the session {stream}; try again")
 
 
 def warm_up() -> None:

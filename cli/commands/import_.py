@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from cli.options import with_json
 
@@ -63,8 +64,15 @@ def _import(arguments: argparse.Namespace, recording: Recording, console: Consol
     with counting("reading", _total(paths), console) as advance:
         report = import_paths(recording.log, sources, paths, _steps(advance))
     with reactor_of(recording) as reactor:
-        reactor.refuse_all(WHY)
+        reactor.refuse(_streams(report), WHY)
     return report
+
+
+def _streams(report: ImportReport) -> set[UUID]:
+    """The sessions that were read: what others wait for is not this command's."""
+    from recorder.events import session_stream
+
+    return {session_stream(one.agent, one.session) for one in report.files if one.agent and one.session}
 
 
 def _total(paths: list[Path]) -> int:
