@@ -55,6 +55,13 @@ def checkpoint_details(
     return document, prompt_text(recording, prompt.text, prompt.excerpt)
 
 
+def run_was_seen(recording: Recording, checkpoint: Checkpoint) -> bool:
+    """Whether the files were looked at again since the run of a checkpoint began."""
+    if checkpoint.tree is None or checkpoint.capture_position is None:
+        return True
+    return changes.looked_since(recording.views.connection, checkpoint.tree, checkpoint.capture_position)
+
+
 def prompt_text(recording: Recording, digest: str, excerpt: str) -> str:
     """A prompt's full text; its excerpt where the text was forgotten."""
     try:

@@ -134,7 +134,7 @@ class Report:
         where = self._where()
         return {
             "done": f"{self._verb()}{where}.",
-            "noop": f"Nothing to do: the files stand as they did{where or ' then'}.",
+            "noop": "Nothing to do: it is so already.",
             "planned": f"This would be done{where}:",
             "refused": "Refused:",
             "failed": "It failed; everything is as before.",

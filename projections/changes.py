@@ -301,6 +301,14 @@ def last_look(connection: sqlite3.Connection, tree: str) -> int:
     return int(row["began_at"]) if row else 0
 
 
+def looked_since(connection: sqlite3.Connection, tree: str, position: int) -> bool:
+    """Whether a work tree was captured again after a position of the log."""
+    row = connection.execute(
+        "SELECT MAX(position) AS newest FROM captures WHERE tree = ?", (tree,)
+    ).fetchone()
+    return row["newest"] is not None and row["newest"] > position
+
+
 def git_positions(connection: sqlite3.Connection, tree: str) -> dict[str, GitPosition]:
     """Where the project's repository stood, by capture id, where that is known."""
     rows = connection.execute("SELECT capture, git FROM captures WHERE tree = ?", (tree,))

@@ -25,20 +25,21 @@ def add(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
-    from cli.inspect import checkpoint_details
+    from cli.inspect import checkpoint_details, run_was_seen
     from cli.pick import the_checkpoint
 
     with existing_recording(arguments) as recording:
         session, checkpoint = the_checkpoint(recording, arguments, arguments.checkpoint)
         document, prompt = checkpoint_details(recording, session, checkpoint)
+        looked = run_was_seen(recording, checkpoint)
     if arguments.json:
         console.json(document)
     else:
-        _show(document, prompt, console)
+        _show(document, prompt, looked, console)
     return 0
 
 
-def _show(document: dict[str, Any], prompt: str, console: Console) -> None:
+def _show(document: dict[str, Any], prompt: str, looked: bool, console: Console) -> None:
     from cli.output import local_time, relative_time
 
     console.show(f"#{document['number']}  {document['id']}  session {document['session']}")
@@ -51,19 +52,24 @@ def _show(document: dict[str, Any], prompt: str, console: Console) -> None:
     if document["why_not"]:
         console.show(document["why_not"])
     console.show("\n" + prompt.rstrip("\n") + "\n")
-    _show_files(document, console)
+    _show_files(document, looked, console)
     _show_notes("not known", document["unknown"], console)
     _show_notes("left out", document["skipped"], console)
 
 
-def _show_files(document: dict[str, Any], console: Console) -> None:
+def _show_files(document: dict[str, Any], looked: bool, console: Console) -> None:
     if not document["files"]:
-        seen = document["state"] != "lost"
-        console.show("Its run changed no file." if seen else "What its run changed on disk was not recorded.")
+        console.show(_nothing(document["state"], looked))
         return
     for one in document["files"]:
         whose = "" if one["by"] == "session" else f"  — {one['by']}: {one['why']}"
         console.show(f"  {one['change']:<9}{one['path']}{whose}")
+
+
+def _nothing(state: str, looked: bool) -> str:
+    if state == "lost":
+        return "What its run changed on disk was not recorded."
+    return "Its run changed no file." if looked else "What its run changes is seen when the run ends."
 
 
 def _show_notes(title: str, notes: list[dict[str, str]], console: Console) -> None:

@@ -168,6 +168,7 @@ def test_a_run_under_way_is_not_taken_back(recorder: Recorder, folder: Path) -> 
         (folder / "notes.md").write_text("by the hanging tool\n")
         recorder.wait_for(folder, agent.session, 1, settled=False)
         time.sleep(0.3)
+    assert b"seen when the run ends" in recorder.run("show", "1", cwd=folder).out
     before = snapshot(folder)
     assert recorder.json("rewind", "1", "--files", cwd=folder, check=4)["error"]["code"] == "running"
     assert snapshot(folder) == before
