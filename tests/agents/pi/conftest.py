@@ -78,11 +78,13 @@ def release(request: pytest.FixtureRequest, node: Path) -> list[str]:
 class Model:
     """A model that answers `ok`, after running the shell command that a prompt holds in `[[…]]`.
 
-    `requests` are the conversations it was sent: the texts of users and answers, in order.
+    `requests` are the conversations it was sent: the texts of users and answers, in order. `look` is called
+    before each answer, when no tool runs.
     """
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
+        self.look: Callable[[], None] = lambda: None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -106,6 +108,7 @@ class Model:
                 messages = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"]
                 texts = [text for text in map(text_of, messages) if text]
                 model.requests.append(texts)
+                model.look()
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
