@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projections import changes
+from projections import changes, operations
 from projections.capture import last_commit
 from projections.history import adopt, inherited_runs, tree_history
 from recorder.attribution import attribute, unseen_writes
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, Refused
 from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
 from recorder.planned import Disk, Plan
@@ -42,13 +42,18 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class TreeGround:
-    """One work tree during one command. `make` turns what is seen into the plan that is asked for."""
+    """One work tree during one command. `make` turns what is seen into the plan that is asked for.
+
+    What is asked for was understood by the views as they are now, so an operation that another command
+    makes meanwhile ends this one: “one back” would mean another place.
+    """
 
     def __init__(
         self, recording: Recording, tree: Tree, work_tree: WorkTree, stream: str, make: Callable[[Seen], Plan]
     ) -> None:
         self._recording, self._tree, self._work_tree = recording, tree, work_tree
         self._stream, self._make = stream, make
+        self._newest = operations.operations_of(recording.views.connection, work_tree.stream.hex)[-1:]
         self.git: GitPosition | None = None
 
     def plan(self, *, secured: bool = False) -> Plan:
@@ -68,6 +73,10 @@ class TreeGround:
         previous = self.last_commit()
         connection = self._recording.views.connection
         history = tree_history(connection, self._work_tree.stream.hex)
+        if history.operations[-1:] != self._newest:
+            raise Refused(
+                "another rewind was made in this work tree meanwhile; look at it and repeat", code="changed"
+            )
         git = list(history.git.values())[-1] if history.git else None
         if not secured:
             look = self._tree.look(previous=previous, named=self.named())
