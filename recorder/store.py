@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import weakref
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from hashlib import sha1
@@ -100,7 +101,7 @@ class Store:
     def close(self) -> None:
         if self._objects is not None:
             with contextlib.suppress(BufferError):  # an exception on its way still looks into a pack
-                self._objects.close()
+                self._at_exit()
             self._objects = None
 
     # ---- reading
@@ -237,6 +238,7 @@ class Store:
             from dulwich.object_store import DiskObjectStore
 
             self._objects = DiskObjectStore(str(self.folder / "objects"))
+            self._at_exit = weakref.finalize(self, self._objects.close)
         return self._objects
 
     def _generation(self) -> bytes:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 import os
 import re
 import stat
 import tempfile
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -19,6 +23,9 @@ from recorder.policy import MAX_FOLDER_FILES
 
 _FOREIGN = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z]:[\\/]|\\\\|//[^/])")
 """URIs of remotes and containers, Windows paths, UNC paths."""
+
+_WAVE = 256
+"""Folders that are counted at a time."""
 
 
 class WorkTree(msgspec.Struct, frozen=True):
@@ -143,24 +150,24 @@ def _too_big(folder: bytes) -> bool:
         return _count(folder, rules) > MAX_FOLDER_FILES
 
 
-def _count(folder: bytes, rules: ignore.Ignore | None) -> int:
+def _count(root: bytes, rules: ignore.Ignore | None) -> int:
     """Files below a folder, links and special ones too; not much further than the limit."""
-    count, level = 0, [b""]
-    while level and count <= MAX_FOLDER_FILES:
-        found = [entry for below in level for entry in _entries(folder, below)]
+    count, folders = 0, deque([b""])
+    while folders and count <= MAX_FOLDER_FILES:
+        wave = [folders.popleft() for _ in range(min(_WAVE, len(folders)))]
+        found = list(itertools.islice(_entries(root, wave), MAX_FOLDER_FILES * 2))
         ignored = rules.ignored_below(found) if rules else frozenset()
-        level = [path for path, is_folder in found if is_folder and path not in ignored]
-        count += sum(not is_folder and path not in ignored for path, is_folder in found)
+        kept = [(path, is_folder) for path, is_folder in found if path not in ignored]
+        folders.extend(path for path, is_folder in kept if is_folder)
+        count += sum(not is_folder for _, is_folder in kept)
     return count
 
 
-def _entries(root: bytes, below: bytes) -> list[tuple[bytes, bool]]:
-    try:
-        with os.scandir(root + b"/" + below) as entries:
-            return [
-                (below + b"/" + entry.name if below else entry.name, entry.is_dir(follow_symlinks=False))
-                for entry in entries
-                if entry.name != b".git"
-            ]
-    except OSError:
-        return []
+def _entries(root: bytes, folders: list[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Everything in these folders, and whether it is one; what cannot be listed counts as empty."""
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(root + b"/" + folder) as entries:
+            for entry in entries:
+                if entry.name != b".git":
+                    path = folder + b"/" + entry.name if folder else entry.name
+                    yield path, entry.is_dir(follow_symlinks=False)

@@ -56,7 +56,7 @@ def apply(root: Path, step: tuple) -> None:  # type: ignore[type-arg]
         os.chmod(target, step[2])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.lists(STEPS, max_size=6), min_size=2, max_size=3), st.booleans())
 def test_captures_hold_what_is_on_disk_and_differ_where_it_does(histories: list, plain: bool) -> None:  # type: ignore[type-arg]
     """On random trees and edits: a capture is the disk, a second one writes nothing and the delta is the real
