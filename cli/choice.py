@@ -76,9 +76,15 @@ def short_ids(ids: Sequence[str]) -> dict[str, str]:
     short = {}
     for index, one in enumerate(ordered):
         neighbours = ordered[max(index - 1, 0) : index] + ordered[index + 1 : index + 2]
-        shared = max((len(os.path.commonprefix([one, other])) for other in neighbours), default=0)
+        shared = max((_shared(one, other) for other in neighbours), default=0)
         short[one] = one[: max(shared + 1, 8)]
     return short
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two ids begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def contains(session: SessionRow, cwd: bytes) -> bool:

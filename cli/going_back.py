@@ -138,7 +138,12 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
         return _Talk(Way("noop"), source, log, session.session)
     way = find_way(source, log, session.session, keep=aim.keep, prompt=aim.prompt or "", cwd=session.cwd)
     if way.status == "unavailable" and arguments.what in ("conversation", "both"):
-        raise Refused(f"the conversation cannot be taken back: {way.why}", code="conversation_unavailable")
+        raise Refused(
+            f"the conversation cannot be taken back: {way.why}"
+            + (f"; or go on in a copy: {way.resume}" if way.resume else ""),
+            code="conversation_unavailable",
+            resume=way.resume,
+        )
     return _Talk(way, source, log, session.session)
 
 

@@ -66,7 +66,8 @@ class TreeGround:
         return last_commit(self._recording.views, self._work_tree.stream)
 
     def named(self) -> set[bytes]:
-        return set(changes.named_paths(self._recording.views.connection, self._work_tree.stream.hex))
+        self._recording.views.catch_up()
+        return changes.newly_named(self._recording.views.connection, self._work_tree.stream.hex)
 
     def see(self, *, secured: bool) -> Seen:
         """`secured`: everything on disk was captured a moment ago, so that there is no need to look."""

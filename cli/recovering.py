@@ -145,7 +145,7 @@ def _tidy_up(recording: Recording, work_tree: WorkTree, files: Tree) -> None:
             moment="rewound", source="watch", session=UUID(newest["stream"]), operation=newest["operation"]
         ),
         previous=last_commit(recording.views, work_tree.stream),
-        named=changes.named_paths(connection, tree),
+        named=changes.newly_named(connection, tree),
     )
     recording.views.catch_up()
 

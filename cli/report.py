@@ -95,7 +95,7 @@ class Report:
             "conversation": {
                 "status": talk,
                 "prompt": self._aim.text,
-                "resume": self._way.resume if talk in ("done", "pending") else None,
+                "resume": self._way.resume if talk in ("done", "pending", "unavailable") else None,
                 "why": why,
             },
             "warnings": [{"code": one.code, "message": one.message} for one in self._warnings],
@@ -179,7 +179,8 @@ class Report:
         if talk["status"] == "pending":
             return ["  conversation: would be taken back too"]
         if talk["status"] in ("unavailable", "failed"):
-            return [f"  conversation: not taken back: {talk['why']}"]
+            copy = f"; or go on in a copy: {talk['resume']}" if talk["resume"] else ""
+            return [f"  conversation: not taken back: {talk['why']}{copy}"]
         return []
 
 

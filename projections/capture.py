@@ -144,14 +144,6 @@ class CaptureReactor:
         with self._home.lock(lock_name(work_tree.stream)):
             self._views.catch_up()
             open_stream(self._log, work_tree)
-            connection = self._views.connection
-            named = set(changes.named_paths(connection, work_tree.stream.hex))
-            named |= {
-                row["path"]
-                for row in connection.execute(
-                    "SELECT path FROM named_paths WHERE stream = ?", (ask.stream.hex,)
-                )
-            }
             outcome = record_capture(
                 self._log,
                 self._tree(work_tree),
@@ -165,8 +157,8 @@ class CaptureReactor:
                     late=ask.late,
                 ),
                 previous=last_commit(self._views, work_tree.stream),
-                previous_at=standing_since(connection, work_tree.stream),
-                named=named,
+                previous_at=standing_since(self._views.connection, work_tree.stream),
+                named=changes.newly_named(self._views.connection, work_tree.stream.hex, ask.stream.hex),
                 contents=earlier_contents(self._views, self._log, ask.stream.hex),
             )
             self._views.catch_up()

@@ -44,7 +44,8 @@ CREATE TABLE calls (
     background INTEGER, failed INTEGER, files BLOB, position INTEGER,
     PRIMARY KEY (stream, call)
 ) WITHOUT ROWID;
-CREATE TABLE named_paths (stream TEXT, path BLOB, PRIMARY KEY (stream, path)) WITHOUT ROWID
+CREATE TABLE named_paths (stream TEXT, path BLOB, position INTEGER, PRIMARY KEY (stream, path)) WITHOUT ROWID;
+CREATE INDEX named_paths_by_position ON named_paths (position)
 """
 
 _encode = msgspec.msgpack.encode
@@ -186,10 +187,10 @@ def _tool_called(connection: sqlite3.Connection, position: int, fact: Fact) -> N
     )
     _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
     if fact.writes != "none":
-        _name_paths(connection, stream, fact.files)
+        _name_paths(connection, stream, position, fact.files)
 
 
-def _tool_returned(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+def _tool_returned(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.ToolReturned)
     stream = fact.originator_id.hex
     row = connection.execute(
@@ -204,12 +205,16 @@ def _tool_returned(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     )
     _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
     if row["writes"] != "none":
-        _name_paths(connection, stream, fact.files)
+        _name_paths(connection, stream, position, fact.files)
 
 
-def _name_paths(connection: sqlite3.Connection, stream: str, files: tuple[NamedFile, ...]) -> None:
+def _name_paths(
+    connection: sqlite3.Connection, stream: str, position: int, files: tuple[NamedFile, ...]
+) -> None:
     connection.executemany(
-        "INSERT OR IGNORE INTO named_paths VALUES (?,?)", ((stream, file.path) for file in files)
+        "INSERT INTO named_paths VALUES (?,?,?)"
+        " ON CONFLICT (stream, path) DO UPDATE SET position = excluded.position",
+        ((stream, file.path, position) for file in files),
     )
 
 
@@ -316,12 +321,16 @@ def git_positions(connection: sqlite3.Connection, tree: str) -> dict[str, GitPos
     return {capture: position for capture, position in positions.items() if position is not None}
 
 
-def named_paths(connection: sqlite3.Connection, tree: str) -> list[bytes]:
-    """The absolute paths that writing tools named in the sessions of a work tree."""
+def newly_named(connection: sqlite3.Connection, tree: str, stream: str | None = None) -> set[bytes]:
+    """The absolute paths that writing tools named since the work tree's last capture, in its sessions and
+    in the session `stream`; what was named earlier is in that capture."""
     rows = connection.execute(
-        "SELECT DISTINCT path FROM named_paths JOIN session_trees USING (stream) WHERE tree = ?", (tree,)
+        "SELECT path FROM named_paths"
+        " WHERE position > (SELECT COALESCE(MAX(position), 0) FROM captures WHERE tree = ?)"
+        " AND (stream = ? OR stream IN (SELECT stream FROM session_trees WHERE tree = ?))",
+        (tree, stream, tree),
     )
-    return [row["path"] for row in rows]
+    return {row["path"] for row in rows}
 
 
 def unknown_paths(connection: sqlite3.Connection, capture: str) -> tuple[PathNote, ...]:

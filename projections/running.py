@@ -13,7 +13,7 @@ ACTIVE_NS = 600 * 10**9
 
 
 def under_way(
-    connection: sqlite3.Connection, stream: str, session: str, log: bytes, source: Source | None, now: int
+    connection: sqlite3.Connection, stream: str, session: str, log: bytes, source: Source, now: int
 ) -> str | None:
     """Why a run of the session counts as under way, or None.
 
@@ -22,17 +22,20 @@ def under_way(
     with a live agent that may have the session open (its model may be thinking).
     """
     path = Path(os.fsdecode(log))
-    closed = source.closed(path, session) if source is not None else None
-    if closed is not None and closed.state == "open" and closed.busy:
-        return "its agent is at work"
     run = connection.execute(
         "SELECT run, ended_at FROM runs WHERE stream = ? ORDER BY position DESC LIMIT 1", (stream,)
     ).fetchone()
-    if (
-        run is None
-        or run["ended_at"] is not None
-        or now - _last_written(connection, stream, path) > ACTIVE_NS
-    ):
+    unended = (
+        run is not None
+        and run["ended_at"] is None
+        and now - _last_written(connection, stream, path) <= ACTIVE_NS
+    )
+    if not (unended or source.has_registry):
+        return None
+    closed = source.closed(path, session)
+    if closed.state == "open" and closed.busy:
+        return "its agent is at work"
+    if not unended:
         return None
     open_call = connection.execute(
         "SELECT tool FROM calls WHERE stream = ? AND run = ? AND ended_at IS NULL"
@@ -41,7 +44,7 @@ def under_way(
     ).fetchone()
     if open_call is not None:
         return f"its tool “{open_call['tool']}” has not returned yet"
-    if closed is not None and closed.state != "closed" and closed.busy is None:
+    if closed.state != "closed" and closed.busy is None:
         return "its last prompt has no end yet, and an agent that may have it open is alive"
     return None
 

@@ -16,7 +16,8 @@ from recorder.sources.base import Move, Source
 
 class Way(msgspec.Struct, frozen=True):
     """How a conversation could go. `status`: `possible`, `noop` (it is not to move, or stands there) or
-    `unavailable` with `why`. `resume` is the agent's command that goes on from there, once it is moved."""
+    `unavailable` with `why`. `resume` is the agent's command that goes on from there: once it is moved, or,
+    where it cannot be, in a copy."""
 
     status: str
     line: bytes | None = None
@@ -32,14 +33,15 @@ def find_way(
     if not log.is_file():
         return Way("unavailable", why=f"the agent's log {log} is gone")
     closed = source.closed(log, session)
+    move = source.move(log, session, keep, prompt, cwd)
     if closed.state != "closed":
-        return Way("unavailable", why=closed.why)
-    return _way(source.move(log, session, keep, prompt, cwd))
+        return Way("unavailable", resume=move.copy, why=closed.why)
+    return _way(move)
 
 
 def _way(move: Move) -> Way:
     if move.line is None:
-        return Way("unavailable", resume=move.resume, why=move.why)
+        return Way("unavailable", resume=move.copy, why=move.why)
     return Way("possible", line=move.line, resume=move.resume)
 
 

@@ -69,7 +69,7 @@ class Ground(Protocol):
         ...
 
     def named(self) -> set[bytes]:
-        """The absolute paths that tools named in this work tree."""
+        """The absolute paths that tools named in this work tree since its last capture."""
         ...
 
 

@@ -131,11 +131,13 @@ class Closed(msgspec.Struct, frozen=True):
 class Move(msgspec.Struct, frozen=True):
     """How a conversation can be brought to go on from an entry. `line` is what must be appended to the
     log, complete with its newline, where that is possible in place; `resume` the command that goes
-    on from there; `why` the reason where it is not possible in place."""
+    on from there then; `why` the reason where it is not possible in place. `copy` is a command that goes
+    on from there in a session of its own, also while this one is open, where the agent has one."""
 
     line: bytes | None
     resume: str | None
     why: str | None
+    copy: str | None = None
 
 
 class Source(Protocol):
@@ -143,12 +145,14 @@ class Source(Protocol):
 
     `one_leaf` tells that the agent adds every entry at the conversation's one leaf, so that an entry
     with another parent has left a branch. Where it is False (parallel tools fork the tree) only a
-    prompt's ancestry tells.
+    prompt's ancestry tells. `has_registry` tells that the agent keeps a list of its live sessions, so
+    that `closed` can say of any session whether it is busy.
     """
 
     agent: str
     flush_ns: int
     one_leaf: bool
+    has_registry: bool
 
     def roots(self, environment: Mapping[str, str], home: Path) -> list[Root]:
         """The folders of this agent's logs by its own rules; `home` is the user's home folder."""

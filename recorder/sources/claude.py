@@ -37,6 +37,7 @@ class ClaudeSource:
 
     agent = "claude"
     one_leaf = False
+    has_registry = True
     flush_ns = 150_000_000
     """It writes what it has about every 100 ms."""
 
@@ -90,9 +91,10 @@ class ClaudeSource:
         why = view.obstacle()
         if why is not None:
             return Move(None, None, why)
+        copy = f"{resume} --resume-session-at {prompt} --fork-session -p 'YOUR PROMPT'" if prompt else None
         pointer = {"type": "last-prompt", "leafUuid": keep, "explicit": True, "sessionId": session}
         line = msgspec.json.encode(pointer) + b"\n"
-        return Move(line if view.ends_whole else b"\n" + line, resume, None)
+        return Move(line if view.ends_whole else b"\n" + line, resume, None, copy)
 
 
 SOURCE = ClaudeSource()

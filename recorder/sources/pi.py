@@ -28,6 +28,7 @@ class PiSource:
 
     agent = "pi"
     one_leaf = True
+    has_registry = False
     flush_ns = 10_000_000
     """pi writes each entry at once, in one write, within some ms (1.x). Before 0.99 the lines of a new
     session wait in memory until the first answer has ended, however long that takes."""

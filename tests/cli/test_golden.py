@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.flow.conftest import Recorder, folder, recorder  # noqa: F401 (fixtures)
+from tests.flow.conftest import Recorder
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WRITE = os.environ.get("RECORDER_TESTS_WRITE_GOLDEN") == "1"

@@ -31,6 +31,7 @@ class Beside(PiSource):
 
     def __init__(self, seen: Closed) -> None:
         self._seen = seen
+        self.has_registry = seen.busy is not None
 
     def closed(self, log: Path, session: str) -> Closed:
         return self._seen

@@ -35,6 +35,7 @@ class SimpleSource:
 
     def __init__(self, *, one_leaf: bool = False) -> None:
         self.one_leaf = one_leaf
+        self.has_registry = False
         self.readers: list[SimpleReader] = []
 
     def roots(self, environment: Mapping[str, str], home: Path) -> list[Root]:
