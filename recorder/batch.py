@@ -21,7 +21,8 @@ def chunks_of(descriptor: int) -> Iterator[bytes]:
 
 
 class Batch:
-    """New objects on their way into a store, a pack at a time; with `dry`, only their ids are made.
+    """New objects on their way into a store, a pack at a time; with `dry`, nothing is written, and of
+    files' contents only the ids are made.
 
     What is written before a capture fails lies there unused, or is used by the next one.
     """
@@ -42,15 +43,15 @@ class Batch:
         oid = object_id(kind, content)
         if oid in self._stored or oid in self._pending:
             return oid
-        if not self._dry or kind != BLOB:
-            self._pending[oid] = (kind, content)
-            self._weight += len(content)
+        self._pending[oid] = (kind, content)
+        self._weight += len(content)
         if self._weight > _PENDING and not self._dry:
             self.flush()
         return oid
 
     def whole(self, content: bytes) -> bytes:
-        return self.add(BLOB, content)
+        """A file's content, or a link's target; with `dry` it is not held, and cannot be read back."""
+        return object_id(BLOB, content) if self._dry else self.add(BLOB, content)
 
     def large(self, descriptor: int, size: int) -> bytes | None:
         """Take in a large file's content without holding it; None where it changed under the reading."""

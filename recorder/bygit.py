@@ -12,7 +12,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder import git
-from recorder.errors import StoreFailure
+from recorder.errors import NotFound, StoreFailure
 from recorder.repository import HeadMove, Repository, head_moves
 from recorder.states import GitPosition, PathChange, PathState
 
@@ -97,5 +97,8 @@ def _is(state: PathState, oid: str, blob: Blob) -> bool:
         return False
     if len(oid) == 40:
         return state.oid == oid
-    content = blob(state.oid)
+    try:
+        content = blob(state.oid)
+    except NotFound:
+        return False
     return sha256(b"blob %d\0%b" % (len(content), content)).hexdigest() == oid

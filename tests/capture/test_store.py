@@ -1,16 +1,23 @@
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
 
 from recorder import store as store_module
+from recorder import trees
 from recorder.errors import NotFound, StoreFailure
-from recorder.store import Store
+from recorder.found import Folder, Found
+from recorder.looking import Leaf
+from recorder.manifest import Facts
+from recorder.store import Store, object_id
 from tests.capture.helpers import (
+    blob_id,
     everything,
     look_once,
     make_repository,
@@ -19,6 +26,7 @@ from tests.capture.helpers import (
     run_git,
     write,
 )
+from tests.rights import BOUND_BY_MODES
 
 
 def the_store(tmp_path: Path) -> Path:
@@ -31,8 +39,10 @@ def test_the_store_reads_like_any_repository(tmp_path: Path) -> None:
     write(root / "a", "1")
     tree, first = look_once(tmp_path, root)
     write(root / "a", "2")
+    os.chmod(root / "a", 0o750)
     second = tree.capture(previous=first.commit)
     store = the_store(tmp_path)
+    assert run_git(store, "ls-tree", f"{second.commit}:files").startswith(b"100755 blob")
 
     refs = run_git(store, "for-each-ref", "--format=%(refname) %(objectname)").decode().split("\n")
     assert set(refs[:-1]) == {f"refs/recorder/captures/{c} {c}" for c in (first.commit, second.commit)}
@@ -112,15 +122,16 @@ def test_the_stat_cache_is_never_trusted_when_damaged(tmp_path: Path) -> None:
     root = make_repository(tmp_path / "w")
     write(root / "a", "1")
     write(root / "b", "2")
-    old = time.time() - 100
     tree, first = look_once(tmp_path, root)
     time.sleep(1.1)
-    os.utime(root / "a", (old, old))
     tree.capture(previous=first.commit)
     tree.close()
     cache = the_store(tmp_path).parent / "stat-cache"
     good = cache.read_bytes()
-    for damage in [b"", good[:-1], good[:60] + bytes([good[60] ^ 1]) + good[61:], os.urandom(500)]:
+    a, b = bytes.fromhex(blob_id(b"1")), bytes.fromhex(blob_id(b"2"))
+    swapped = good.replace(a, b)
+    assert swapped != good
+    for damage in [b"", good[:-1], swapped, good[:60] + bytes([good[60] ^ 1]) + good[61:], os.urandom(500)]:
         cache.write_bytes(damage)
         with open_tree(tmp_path, root) as tree:
             look = tree.capture(previous=first.commit)
@@ -201,6 +212,26 @@ def test_a_damaged_object_is_told(tmp_path: Path) -> None:
     pack.write_bytes(content)
     with pytest.raises(StoreFailure), open_tree(tmp_path, root) as tree:
         tree.blob(oid)
+
+
+def test_an_object_under_a_wrong_name_is_told(tmp_path: Path) -> None:
+    """Sound bytes that are not those asked for are not given out either."""
+    tree, _ = look_once(tmp_path, make_repository(tmp_path / "w"))
+    oid = "ab" + "0" * 38
+    write(the_store(tmp_path) / "objects/ab" / oid[2:], zlib.compress(b"blob 1\0x"))
+    with pytest.raises(StoreFailure, match="not what was stored"):
+        tree.blob(oid)
+
+
+def test_a_capture_is_the_same_in_whatever_order_it_was_found() -> None:
+    """The order in which a file system lists names leaves no mark."""
+    leaves = {b"a": Leaf("file", 0o600, b"1" * 20), b"b": Leaf("file", 0o640, b"2" * 20)}
+    leaves |= {b"c": Leaf("skipped", why="y"), b"d": Leaf("skipped", why="x"), b"e": Leaf("skipped", why="x")}
+    commits = {
+        trees.write(Found(Folder(b"", 0o755, 0, 0, dict(order))), Facts("folder"), object_id)
+        for order in itertools.permutations(leaves.items())
+    }
+    assert len(commits) == 1
 
 
 def test_a_store_that_cannot_be_written_loses_the_capture(
@@ -373,18 +404,8 @@ else:
     raise AssertionError
 os.chmod(root, 0o755)
 """
-    for folder in [tmp_path, *tmp_path.parents]:
-        if folder.stat().st_uid == os.getuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
-    preamble = ""
-    if os.getuid() == 0:
-        for folder, _, files in os.walk(tmp_path):
-            os.chown(folder, 65534, 65534)
-            for file in files:
-                os.chown(os.path.join(folder, file), 65534, 65534)
-        preamble = "import os; os.setgid(65534); os.setuid(65534)\n"
     done = subprocess.run(
-        [sys.executable, "-c", preamble + script, tmp_path],
+        [*BOUND_BY_MODES, sys.executable, "-c", script, tmp_path],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         capture_output=True,
         cwd=Path(__file__).parents[2],

@@ -16,8 +16,7 @@ import pytest
 from tests.flow.agents import Pi, append, now
 from tests.flow.conftest import ENTRY, Answer, Recorder
 from tests.flow.within import APART, Within
-
-NOBODY = 65534
+from tests.rights import BOUND_BY_MODES
 
 
 @pytest.fixture
@@ -106,41 +105,32 @@ def test_a_home_that_is_none(within: Within, tmp_path: Path) -> None:
     assert [path.name for path in foreign.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_what_may_not_be_written_or_read(
-    recorder: Recorder, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another user: a home that is not theirs, and a work tree that they cannot look into."""
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == os.geteuid() and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o011)
-    home = tmp_path / "shut"
-    home.mkdir(mode=0o755)
-    log = tmp_path / "linear.jsonl"
-    shutil.copy(Path(__file__).parents[1] / "samples" / "pi" / "linear.jsonl", log)
-    log.chmod(0o644)
-    answer = as_nobody(recorder, "--home", str(home / "home"), "import", str(log))
+def test_what_may_not_be_written_or_read(recorder: Recorder, folder: Path, tmp_path: Path) -> None:
+    """A home in a folder that cannot be written, and a work tree that cannot be looked into."""
+    shut = tmp_path / "shut"
+    shut.mkdir(mode=0o555)
+    log = Path(__file__).parents[1] / "samples" / "pi" / "linear.jsonl"
+    answer = bound_by_modes(recorder, "--home", str(shut / "home"), "import", str(log))
     assert answer.code == 1 and "cannot be written" in one_sentence(answer)
 
-    own = tmp_path / "own"
-    own.mkdir()
-    os.chown(own, NOBODY, NOBODY)
-    folder.chmod(0o700)
-    agent = Pi(own, folder)
+    agent = Pi(tmp_path / "own", folder)
     agent.give("look")
-    for path in (own, *own.rglob("*")):
-        os.chown(path, NOBODY, NOBODY)
-    assert as_nobody(recorder, "--home", str(own / "home"), "watch", "--once", str(own)).code == 0
-    answer = as_nobody(recorder, "--home", str(own / "home"), "checkpoints", agent.session, "--json")
+    folder.chmod(0)
+    try:
+        watched = bound_by_modes(recorder, "watch", "--once", str(tmp_path / "own"))
+        answer = bound_by_modes(recorder, "checkpoints", agent.session, "--json")
+    finally:
+        folder.chmod(0o755)
+    assert watched.code == 0
     [one] = answer.json
     assert one["state"] == "lost" and "cannot be read" in one["why_not"], one
 
 
-def as_nobody(recorder: Recorder, *words: str) -> Answer:
+def bound_by_modes(recorder: Recorder, *words: str) -> Answer:
     done = subprocess.run(
-        [sys.executable, "-I", str(ENTRY), *words],
-        cwd="/", env={**recorder.environment, "HOME": "/"}, stdin=subprocess.DEVNULL, capture_output=True,
-        timeout=60, check=False, user=NOBODY, group=NOBODY, extra_groups=[],
+        [*BOUND_BY_MODES, sys.executable, "-I", str(ENTRY), *words],
+        cwd="/", env=recorder.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+        check=False,
     )  # fmt: skip
     return Answer(done.returncode, done.stdout, done.stderr.decode())
 

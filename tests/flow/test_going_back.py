@@ -3,6 +3,7 @@ back."""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -189,3 +190,34 @@ def test_a_save_just_before_the_prompt_is_in_its_checkpoint(
             found = recorder.wait_for(folder, agent.session, number, settled=False)
             assert found[0]["state"] == "complete", found[0]["why_not"]
     assert recorder.run("cat", "2", "notes.md", cwd=folder).out == b"saved before prompt 2\n"
+
+
+def leave_out(folder: Path) -> None:
+    """Things that captures leave out, each with its reason."""
+    (folder / "a.log").write_text("ignored\n")
+    (folder / "cache").mkdir()
+    (folder / "cache" / "x").write_text("in an ignored folder\n")
+    (folder / "large.bin").write_bytes(b"x" * (3 << 20))
+    os.mkfifo(folder / "pipe")
+
+
+def test_what_is_left_out_does_not_stand_in_the_way(recorder: Recorder, folder: Path) -> None:
+    """New ignored, large and special files after the last capture: diff, dry run, rewind and undo work, and
+    leave them."""
+    (folder / ".gitignore").write_text("*.log\ncache/\n")
+    with recorder.watching():
+        agent = recorder.pi(folder)
+        agent.give("write")
+        time.sleep(THINKING)
+        agent.write("notes.md", "by the agent\n")
+        agent.done()
+        recorder.wait_for(folder, agent.session, 1)
+    leave_out(folder)
+    assert "notes.md" in recorder.run("diff", "1", cwd=folder).out.decode()
+    assert recorder.json("undo", "--files", "--dry-run", cwd=folder)["status"] == "planned"
+    assert recorder.json("rewind", "1", "--files", cwd=folder)["status"] == "done"
+    assert (folder / "notes.md").read_text() == "mine\n"
+    recorder.json("rewind", "--undo", cwd=folder)
+    recorder.json("rewind", "1", "--files", "--scope", "tree", cwd=folder)
+    for name in ("a.log", "cache/x", "large.bin", "pipe"):
+        assert (folder / name).exists(), name
