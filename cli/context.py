@@ -43,7 +43,10 @@ def existing_recording(arguments: argparse.Namespace) -> Iterator[Recording]:
         raise NotFound(
             f"nothing is recorded in {folder} yet; run `recorder watch` beside your agent", code="no_home"
         )
-    with open_recording(home, at=getattr(arguments, "at", None)) as recording:
+    at = getattr(arguments, "at", None)
+    with open_recording(home, at=at) as recording:
+        if at is None:
+            _recover(recording)
         yield recording
 
 
@@ -51,7 +54,17 @@ def existing_recording(arguments: argparse.Namespace) -> Iterator[Recording]:
 def new_recording(arguments: argparse.Namespace) -> Iterator[Recording]:
     """The recording of a home, which is created where it is missing."""
     with open_recording(open_home(home_folder(arguments))) as recording:
+        _recover(recording)
         yield recording
+
+
+def _recover(recording: Recording) -> None:
+    """Whatever starts next ends what a crash left half done. Raises Unrecovered (exit 6)."""
+    from cli.output import write_error
+    from cli.recovering import recover
+
+    for sentence in recover(recording):
+        write_error(f"recorder: {sentence}")
 
 
 @contextlib.contextmanager

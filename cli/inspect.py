@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cli.files import attributed, stored_files
 from cli.output import path_fields
 from projections import changes, conversation
+from projections.capture import known_tree
 from projections.checkpoints import checkpoints_of
 from projections.listing import (
     change_word,
@@ -55,11 +56,21 @@ def checkpoint_details(
     return document, prompt_text(recording, prompt.text, prompt.excerpt)
 
 
-def run_was_seen(recording: Recording, checkpoint: Checkpoint) -> bool:
-    """Whether the files were looked at again since the run of a checkpoint began."""
+def without_changes(recording: Recording, checkpoint: Checkpoint) -> str:
+    """What to say of a run that no change is known of: none is not the same as none seen."""
+    connection = recording.views.connection
     if checkpoint.tree is None or checkpoint.capture_position is None:
-        return True
-    return changes.looked_since(recording.views.connection, checkpoint.tree, checkpoint.capture_position)
+        return "What its run changed on disk was not recorded."
+    if checkpoint.after_why is not None:
+        return (
+            f"What its run changed could not be looked at: {checkpoint.after_why}.\n"
+            f"The files from before it can be read with “recorder cat {checkpoint.number} PATH”."
+        )
+    if not changes.looked_since(connection, checkpoint.tree, checkpoint.capture_position):
+        return "What its run changes is seen when the run ends."
+    if known_tree(recording.views, checkpoint.tree).kind == "per-file":
+        return "Of the files that tools named its run changed none; the others are not looked at here."
+    return "Its run changed no file."
 
 
 def prompt_text(recording: Recording, digest: str, excerpt: str) -> str:

@@ -14,13 +14,33 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def reactor_of(recording: Recording) -> Iterator[CaptureReactor]:
+    from cli.output import write_error
     from cli.policy import policy_of, why_not_captured
     from projections.capture import CaptureReactor
 
     reactor = CaptureReactor(
-        recording.home, recording.log, recording.views, policy_of, Path.home(), refuses=why_not_captured
+        recording.home,
+        recording.log,
+        recording.views,
+        policy_of,
+        Path.home(),
+        refuses=why_not_captured,
+        recover=lambda tree: recover_and_tell(recording, tree),
+        tell=lambda sentence: write_error(f"recorder: {sentence}"),
     )
     try:
         yield reactor
     finally:
         reactor.close()
+
+
+def recover_and_tell(recording: Recording, tree: str | None = None) -> None:
+    """End what a crash left half done, in one work tree or in all, and go on whatever comes of it."""
+    from cli.output import write_error
+    from cli.recovering import Unrecovered, recover
+
+    try:
+        for sentence in recover(recording, tree):
+            write_error(f"recorder: {sentence}")
+    except Unrecovered as error:
+        write_error(f"recorder: {error.message}")

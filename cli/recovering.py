@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -36,15 +37,16 @@ class Unrecovered(RecorderError):
     code = "unrecovered"
 
 
-def recover(recording: Recording) -> list[str]:
+def recover(recording: Recording, tree: str | None = None) -> list[str]:
     """Roll back every rewind that was broken off, and tidy up after those that were applied and no more;
-    returns a sentence for each that a person should know of.
+    in one work tree, or in all. Returns a sentence for each that a person should know of.
 
-    A work tree that cannot be reached waits. Raises Unrecovered where paths could not be brought back.
+    A rewind that is still at work is left to itself, and a work tree that cannot be reached waits. Raises
+    Unrecovered where paths could not be brought back.
     """
-    recording.views.catch_up()
     rows = recording.views.connection.execute(_HALF_DONE).fetchall()
-    return [sentence for row in rows for sentence in _recover_tree(recording, row["tree"])]
+    found = [row["tree"] for row in rows if tree in (None, row["tree"])]
+    return [sentence for one in found for sentence in _recover_tree(recording, one)]
 
 
 def _recover_tree(recording: Recording, tree: str) -> list[str]:
@@ -56,11 +58,14 @@ def _recover_tree(recording: Recording, tree: str) -> list[str]:
 
     work_tree = known_tree(recording.views, tree)
     sentences = []
-    with recording.home.lock(lock_name(work_tree.stream)):
+    with contextlib.ExitStack() as held:
         try:
+            held.enter_context(recording.home.lock(lock_name(work_tree.stream), timeout=0))
             still_there(work_tree)
         except Refused as error:
-            return [f"an interrupted rewind is not recovered yet: {error.message}"]
+            at_work = error.code == "locked"
+            return [] if at_work else [f"an interrupted rewind is not recovered yet: {error.message}"]
+        recording.views.catch_up()
         with stored_files(recording, tree) as files:
             for planned in unfinished(recording.log.stream(work_tree.stream)):
                 sentences.append(_roll_back(recording, planned, work_tree, files))

@@ -7,6 +7,7 @@ start for a first state. What the log already answers is never captured again.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import tempfile
 import time
@@ -59,12 +60,16 @@ class CaptureReactor:
         user_home: Path,
         *,
         refuses: Callable[[str], str | None] = lambda _: None,
+        recover: Callable[[str], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`refuses(agent)` gives the reason why sessions of an agent are not captured, or None."""
+        """`refuses(agent)` gives the reason why sessions of an agent are not captured, or None;
+        `recover(tree)` ends what a crash left half done there; `tell` takes a sentence for the user."""
         self._home, self._log, self._views = home, log, views
         self._policy_of, self._user_home = policy_of, user_home
         self._refuses, self._now = refuses, now
+        self._recover, self._tell = recover, tell
         self._open: dict[UUID, Tree] = {}
 
     def close(self) -> None:
@@ -141,9 +146,12 @@ class CaptureReactor:
         return known_tree(self._views, bound) if bound else resolve(cwd, self._home, self._user_home)
 
     def _capture(self, work_tree: WorkTree, ask: Ask) -> Captured | CaptureFailed:
+        self._recover(work_tree.stream.hex)
         with self._home.lock(lock_name(work_tree.stream)):
             self._views.catch_up()
-            open_stream(self._log, work_tree)
+            if open_stream(self._log, work_tree) and work_tree.kind == "per-file":
+                name = os.fsdecode(work_tree.path)
+                self._tell(f"of {name} only the files that tools name are kept: {work_tree.why}")
             outcome = record_capture(
                 self._log,
                 self._tree(work_tree),

@@ -17,7 +17,7 @@ SCHEMA = """
 CREATE TABLE checkpoints (
     id TEXT PRIMARY KEY, stream TEXT, entry TEXT, number INTEGER, state TEXT, why TEXT, tree TEXT,
     capture TEXT, commit_id TEXT, capture_position INTEGER, source TEXT, late INTEGER,
-    after_capture TEXT, after_commit TEXT,
+    after_capture TEXT, after_commit TEXT, after_why TEXT,
     pinned INTEGER, label TEXT, retired TEXT, given_at INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX checkpoints_by_entry ON checkpoints (stream, entry);
@@ -44,6 +44,7 @@ class Checkpoint(NamedTuple):
     late: bool
     after_capture: str | None
     after_commit: str | None
+    after_why: str | None
     pinned: bool
     label: str | None
     retired: str | None
@@ -63,7 +64,7 @@ def _prompt_given(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     identifier = events.checkpoint_id(fact.originator_id, fact.entry)
     connection.execute(
         "INSERT OR IGNORE INTO checkpoints VALUES (?,?,?,?,'capturing',NULL,NULL,NULL,NULL,NULL,'log',0,"
-        "NULL,NULL,0,NULL,NULL,?)",
+        "NULL,NULL,NULL,0,NULL,NULL,?)",
         (identifier, stream, fact.entry, number, fact.at),
     )
     if fact.copied:
@@ -106,14 +107,18 @@ def _inherit(connection: sqlite3.Connection, identifier: str, stream: str, entry
 def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.Captured)
     if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
-        state = "partial" if fact.unknown or fact.late else "complete"
+        per_file = connection.execute(
+            "SELECT why FROM trees WHERE tree = ? AND kind = 'per-file'", (fact.originator_id.hex,)
+        ).fetchone()
+        reasons = [f"only the files that tools name are kept here: {per_file['why']}"] if per_file else []
+        reasons += [_unknown_sentence(fact)] if fact.unknown or fact.late else []
         connection.execute(
             "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
             " capture_position = ?, source = ?, late = ?"
             " WHERE id = ? AND capture IS NULL AND retired IS NULL",
             (
-                state,
-                _unknown_sentence(fact),
+                "partial" if reasons else "complete",
+                "; ".join(reasons) or None,
                 fact.originator_id.hex,
                 fact.capture,
                 fact.commit,
@@ -130,9 +135,9 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
         )
 
 
-def _unknown_sentence(fact: events.Captured) -> str | None:
+def _unknown_sentence(fact: events.Captured) -> str:
     if not fact.unknown:
-        return "captured late: what its run deleted before is not known" if fact.late else None
+        return "captured late: what its run deleted before is not known"
     first = fact.unknown[0]
     name = first.path.decode(errors="replace")
     more = f" and {len(fact.unknown) - 1} more" if len(fact.unknown) > 1 else ""
@@ -146,6 +151,11 @@ def _capture_failed(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
         connection.execute(
             "UPDATE checkpoints SET state = 'lost', why = ?, tree = ? WHERE id = ? AND capture IS NULL",
             (fact.why, fact.originator_id.hex, identifier),
+        )
+    if fact.moment == "settled" and fact.session is not None and fact.entry is not None:
+        connection.execute(
+            "UPDATE checkpoints SET after_why = ? WHERE id = ?",
+            (fact.why, events.checkpoint_id(fact.session, fact.entry)),
         )
 
 

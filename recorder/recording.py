@@ -45,9 +45,10 @@ def lock_name(tree: UUID) -> str:
     return f"tree-{tree.hex}"
 
 
-def open_stream(log: EventLog, tree: WorkTree) -> None:
-    """Append the first fact of a work tree's stream where it has none."""
-    if log.version(tree.stream) == 0:
+def open_stream(log: EventLog, tree: WorkTree) -> bool:
+    """Append the first fact of a work tree's stream where it has none; whether it had none."""
+    new = log.version(tree.stream) == 0
+    if new:
         log.append(
             [
                 TreeOpened(
@@ -62,6 +63,7 @@ def open_stream(log: EventLog, tree: WorkTree) -> None:
                 )
             ]
         )
+    return new
 
 
 def record_capture(

@@ -25,21 +25,21 @@ def add(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
-    from cli.inspect import checkpoint_details, run_was_seen
+    from cli.inspect import checkpoint_details, without_changes
     from cli.pick import the_checkpoint
 
     with existing_recording(arguments) as recording:
         session, checkpoint = the_checkpoint(recording, arguments, arguments.checkpoint)
         document, prompt = checkpoint_details(recording, session, checkpoint)
-        looked = run_was_seen(recording, checkpoint)
+        nothing = without_changes(recording, checkpoint)
     if arguments.json:
         console.json(document)
     else:
-        _show(document, prompt, looked, console)
+        _show(document, prompt, nothing, console)
     return 0
 
 
-def _show(document: dict[str, Any], prompt: str, looked: bool, console: Console) -> None:
+def _show(document: dict[str, Any], prompt: str, nothing: str, console: Console) -> None:
     from cli.output import local_time, relative_time
 
     console.show(f"#{document['number']}  {document['id']}  session {document['session']}")
@@ -52,24 +52,25 @@ def _show(document: dict[str, Any], prompt: str, looked: bool, console: Console)
     if document["why_not"]:
         console.show(document["why_not"])
     console.show("\n" + prompt.rstrip("\n") + "\n")
-    _show_files(document, looked, console)
+    _show_files(document, nothing, console)
     _show_notes("not known", document["unknown"], console)
     _show_notes("left out", document["skipped"], console)
 
 
-def _show_files(document: dict[str, Any], looked: bool, console: Console) -> None:
+def on_one_line(path: str) -> str:
+    """A path of the document for people: it cannot fake a line."""
+    from cli.output import path_text
+
+    return path_text(path.encode("utf-8", "replace"))
+
+
+def _show_files(document: dict[str, Any], nothing: str, console: Console) -> None:
     if not document["files"]:
-        console.show(_nothing(document["state"], looked))
+        console.show(nothing)
         return
     for one in document["files"]:
         whose = "" if one["by"] == "session" else f"  — {one['by']}: {one['why']}"
-        console.show(f"  {one['change']:<9}{one['path']}{whose}")
-
-
-def _nothing(state: str, looked: bool) -> str:
-    if state == "lost":
-        return "What its run changed on disk was not recorded."
-    return "Its run changed no file." if looked else "What its run changes is seen when the run ends."
+        console.show(f"  {one['change']:<9}{on_one_line(one['path'])}{whose}")
 
 
 def _show_notes(title: str, notes: list[dict[str, str]], console: Console) -> None:
@@ -77,6 +78,6 @@ def _show_notes(title: str, notes: list[dict[str, str]], console: Console) -> No
         return
     console.show(f"\n{title} ({len(notes)}):")
     for one in notes[:20]:
-        console.show(f"  {one['path']}: {one['why']}")
+        console.show(f"  {on_one_line(one['path'])}: {one['why']}")
     if len(notes) > 20:
         console.show(f"  … and {len(notes) - 20} more; see them all with --json")

@@ -36,13 +36,15 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    from cli.context import new_recording
+    from cli.context import home_folder, open_recording
     from cli.policy import settings
+    from recorder.home import open_home
 
     if not settings().enabled:
         console.note("recorder: it is switched off (setting “enabled”); nothing is recorded")
         return 0
-    with new_recording(arguments) as recording, recording.home.lock("watch", timeout=0):
+    home = open_home(home_folder(arguments))
+    with home.lock("watch", timeout=0), open_recording(home) as recording:
         _Watch(recording, arguments, console).run()
     return 0
 
@@ -66,15 +68,10 @@ class _Watch:
         self._sweep_due = threading.Event()
 
     def run(self) -> None:
-        from cli.reactor import reactor_of
-        from cli.recovering import Unrecovered, recover
+        from cli.reactor import reactor_of, recover_and_tell
         from projections.capture import warm_up
 
-        try:
-            for sentence in recover(self._recording):
-                self._console.note(f"recorder: {sentence}")
-        except Unrecovered as error:
-            self._console.note(f"recorder: {error.message}")
+        recover_and_tell(self._recording)
         self._take_signals()
         if not self._once:
             warm_up()
