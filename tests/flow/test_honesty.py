@@ -1,0 +1,80 @@
+"""What is not recorded, not seen or not recovered is said, and never passed off as nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.flow.conftest import Recorder, snapshot
+from tests.flow.within import Within, killed
+
+THINKING = 0.8
+
+
+def test_a_home_folder_is_recorded_per_file_and_says_so(recorder: Recorder, tmp_path: Path) -> None:
+    """In $HOME only files that tools name are kept: the watcher, the checkpoint and show say so."""
+    home = Path(os.environ["HOME"])
+    (home / "notes.txt").write_text("mine\n")
+    (home / "doc.txt").write_text("one\n")
+    with recorder.watching() as watcher:
+        agent = recorder.pi(home)
+        for number, text in enumerate(("two\n", "three\n"), 1):
+            agent.give(f"prompt {number}")
+            time.sleep(THINKING)
+            agent.write("doc.txt", text)
+            agent.shell("rm notes.txt", lambda: (home / "notes.txt").unlink(missing_ok=True))
+            agent.done()
+            recorder.wait_for(home, agent.session, number)
+    assert watcher.stderr is not None
+    first = recorder.json("checkpoints", agent.session, cwd=home)[-1]
+
+    assert first["state"] == "partial" and "only the files that tools name" in first["why_not"]
+    assert "changed no file" not in recorder.run("show", "1", cwd=home).out.decode()
+    done = recorder.json("rewind", "2", "--files", cwd=home)
+    assert (home / "doc.txt").read_text() == "two\n"
+    assert [one["code"] for one in done["warnings"]] == ["partial"]
+
+
+def test_a_deleted_project_is_not_an_unchanged_one(recorder: Recorder, folder: Path) -> None:
+    """The folder itself is gone after the run: show says what could not be looked at and how to read the
+    files from before; a rewind is refused."""
+    before = (folder / "notes.md").read_bytes()
+    with recorder.watching():
+        agent = recorder.pi(folder)
+        agent.give("wipe it")
+        time.sleep(THINKING)
+        agent.shell("rm -rf", lambda: shutil.rmtree(folder))
+        agent.done()
+        end = time.monotonic() + 20
+        while "CaptureFailed" not in recorder.run("log", agent.session, cwd=folder.parent).out.decode():
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    shown = recorder.run("show", "1", "--session", agent.session, cwd=folder.parent).out.decode()
+
+    assert "could not be looked at" in shown and "recorder cat 1" in shown
+    refused = recorder.json("rewind", "1", "--files", "--session", agent.session, cwd=folder.parent, check=4)
+    assert refused["error"]["code"] == "gone"
+    cat = recorder.run("cat", "1", str(folder / "notes.md"), "--session", agent.session, cwd=folder.parent)
+    assert cat.out == before
+
+
+@pytest.mark.parametrize("words", [("checkpoints",), ("sessions", "--json"), ("rewind", "1", "--dry-run")])
+def test_whatever_starts_next_rolls_back(
+    words: tuple[str, ...], tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A looking command ends a rewind that was killed in its middle, and says so."""
+    within = Within(tmp_path / "recorder", monkeypatch)
+    agent = within.agent("pi", folder)
+    with within.watching() as watcher:
+        watcher.prompt(agent, "write", lambda one: [one.write(f"new-{n}.txt", "x\n") for n in range(5)])
+    before = snapshot(folder)
+    died, _ = killed(12, ("rewind", "1", "--files"), folder)
+    assert died and snapshot(folder) != before
+    answer = within.run(*words, cwd=folder)
+
+    assert "was rolled back" in answer.err
+    assert snapshot(folder) == before
