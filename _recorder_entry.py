@@ -29,13 +29,13 @@ def guarded_path(path: Iterable[str], pythonpath: str) -> list[str]:
     The current folder is left out. PYTHONPATH comes last because some systems hand dependencies over
     in it; there it can hide nothing.
     """
-    own = os.path.dirname(os.path.realpath(__file__))
-    given = {os.path.realpath(entry) for entry in pythonpath.split(os.pathsep)}
+    own = os.path.dirname(_real(__file__))
+    given = {_real(entry) for entry in pythonpath.split(os.pathsep)}
     library: list[str] = []
     installed: list[str] = []
     last: list[str] = []
     for entry in path:
-        place = os.path.realpath(entry)
+        place = _real(entry)
         if _is_standard_library(place):
             library.append(entry)
         elif place != own and not _is_current_folder(entry, place):
@@ -43,8 +43,16 @@ def guarded_path(path: Iterable[str], pythonpath: str) -> list[str]:
     return [*library, own, *installed, *last]
 
 
+def _real(place: str) -> str:
+    """The real path; a relative one as it is where the current folder was deleted: nothing lies there."""
+    try:
+        return os.path.realpath(place)
+    except FileNotFoundError:
+        return place
+
+
 def _is_standard_library(place: str) -> bool:
-    folder = os.path.dirname(os.path.realpath(os.__file__))
+    folder = os.path.dirname(_real(os.__file__))
     archive = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
     return place in (folder, os.path.join(folder, "lib-dynload")) or os.path.basename(place) == archive
 
@@ -52,7 +60,7 @@ def _is_standard_library(place: str) -> bool:
 def _is_current_folder(entry: str, place: str) -> bool:
     """Whether an entry is only there because the command was started in it."""
     packages = os.path.basename(place) in ("site-packages", "dist-packages")
-    return not entry or (place == os.path.realpath(os.curdir) and not packages)
+    return not entry or (place == _real(os.curdir) and not packages)
 
 
 if __name__ == "__main__":

@@ -149,13 +149,24 @@ def _relative(connection: sqlite3.Connection, session: SessionRow, named: str) -
     back = int(match[1] or 0)
     active = conversation.active_prompts(connection, session.stream)
     if not active:
-        raise NotFound(f"session {session.session} has no prompt yet", code="no_checkpoint")
+        raise NotFound(no_active_prompt(connection, session), code="no_checkpoint")
     if back >= len(active):
         raise NotFound(
-            f"there is no {named}: prompts on the active branch: {len(active)}",
+            f"there is no {named}: prompts on the active branch: {len(active)}; "
+            "see “recorder checkpoints --all-branches”",
             code="no_checkpoint",
         )
     return checkpoints.checkpoint_of_entry(connection, session.stream, active[-1 - back].entry)
+
+
+def no_active_prompt(connection: sqlite3.Connection, session: SessionRow) -> str:
+    """Why the active branch of a session has no prompt, and where they are."""
+    if not conversation.prompts_of(connection, session.stream):
+        return f"session {session.session} has no prompt yet"
+    return (
+        f"the prompts of session {session.session} are on a branch that was left; see “recorder checkpoints "
+        "--all-branches”, or go forward again with “recorder redo”"
+    )
 
 
 def _numbered(connection: sqlite3.Connection, session: SessionRow, named: str) -> Checkpoint | None:

@@ -98,6 +98,7 @@ def _named_fields(fact: Fact) -> str:
 
 def touches(fact: Fact, path: bytes) -> bool:
     """Whether a fact is about a file: by its path in the work tree, or the end of an absolute one."""
-    named = [file.path for file in getattr(fact, "files", ()) if isinstance(file, events.NamedFile)]
+    tools = events.ToolCalled | events.ToolReturned
+    named = [file.path for file in fact.files] if isinstance(fact, tools) else []
     changed = [one.path for one in (*getattr(fact, "delta", ()), *getattr(fact, "steps", ()))]
     return any(one == path or one.endswith(b"/" + path) for one in named + changed)

@@ -6,6 +6,7 @@ It imports no command but the one named, and nothing heavy, so that `--help` ans
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import sys
@@ -14,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from recorder.errors import RecorderError, UsageProblem
+from recorder.errors import NotFound, RecorderError, UsageProblem
 
 COMMANDS = {
     "watch": "follow the agents' logs and capture files at every prompt",
@@ -57,6 +58,7 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (default: this process's own) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -71,7 +73,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         close_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 -- the outermost edge: nothing above could tell the user
-        return _report(error, words)
+        code = _report(error, words)
+        _flush_or_close()
+        return code
+
+
+def _open_streams() -> None:
+    """Streams that were closed by who started this lead nowhere: else the next file that is opened would
+    take their number, and with it what is printed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), mode))  # noqa: SIM115 (for the whole process)
+
+
+def _flush_or_close() -> None:
+    """What stdout would not take was told of already; the interpreter's last flush must not fail on it."""
+    from cli.output import close_stdout
+
+    try:
+        sys.stdout.flush()
+    except OSError:
+        close_stdout()
 
 
 def available() -> tuple[str, ...]:
@@ -159,18 +181,31 @@ def _report(error: Exception, words: list[str]) -> int:
 
     write_error(f"recorder: {failure.message}")
     if "--json" in options:
-        print_json({"error": {**failure.details, "code": failure.code, "message": failure.message}})
+        with contextlib.suppress(OSError):  # stdout itself may be what failed
+            print_json({"error": {**failure.details, "code": failure.code, "message": failure.message}})
     return failure.exit_code
 
 
 def _as_recorder_error(error: Exception) -> RecorderError:
     if isinstance(error, RecorderError):
         return error
+    if isinstance(error, FileNotFoundError) and _folder_is_gone():
+        return NotFound(
+            "the folder that this was started in does not exist any more; go to another one", code="no_folder"
+        )
     if isinstance(error, OSError) and error.strerror:
         return _system_failure(error)
     return RecorderError(
         f"internal error: {type(error).__name__} (run with --debug to see where)", code="internal"
     )
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _system_failure(error: OSError) -> RecorderError:

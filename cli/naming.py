@@ -14,11 +14,15 @@ from cli.pick import the_checkpoint
 from projections.checkpoints import Checkpoint, checkpoints_of
 from recorder.errors import Refused, UsageProblem
 from recorder.events import CheckpointLabelled, CheckpointPinned
+from recorder.plain import plain
 from recorder.recording import lock_name
 
 if TYPE_CHECKING:
     from cli.context import Recording
     from cli.output import Console
+
+LONGEST = 100
+"""Characters of a label."""
 
 
 def set_pinned(arguments: argparse.Namespace, console: Console, *, pinned: bool) -> int:
@@ -39,7 +43,7 @@ def set_pinned(arguments: argparse.Namespace, console: Console, *, pinned: bool)
 
 
 def set_label(arguments: argparse.Namespace, console: Console) -> int:
-    label = arguments.name.strip()
+    label = _checked(arguments.name.strip())
     if label and reads_as_other_form(label, datetime.now(UTC).astimezone()):
         raise UsageProblem(f"{label!r} would be taken for a number, an id or a time; choose another name")
     with existing_recording(arguments) as recording:
@@ -58,6 +62,15 @@ def set_label(arguments: argparse.Namespace, console: Console) -> int:
     said = f"is called “{label}”" if label else "has no name any more"
     console.show(f"Checkpoint {one.number} of session {session.session} {said}.")
     return 0
+
+
+def _checked(label: str) -> str:
+    """A name that a table can show. Raises UsageProblem."""
+    if plain(label) != label or "\n" in label or "\t" in label:
+        raise UsageProblem("a name stands on one line and holds no control characters")
+    if len(label) > LONGEST:
+        raise UsageProblem(f"a name has at most {LONGEST} characters; this one has {len(label)}")
+    return label
 
 
 def _check_free(recording: Recording, one: Checkpoint, label: str) -> None:

@@ -82,9 +82,9 @@ def print_json(document: object) -> None:
 
 
 def write_error(sentence: str) -> None:
-    """One plain sentence on stderr, without loading rich."""
+    """One plain sentence on one line of stderr, without loading rich."""
     encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write(plain(sentence).encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stderr.write(plain(sentence).replace("\n", " ").encode(encoding, "replace").decode(encoding) + "\n")
     sys.stderr.flush()
 
 
@@ -99,9 +99,10 @@ def path_fields(path: bytes, key: str = "path") -> dict[str, str]:
         return {key: path.decode("utf-8", "replace"), f"{key}_bytes": base64.b64encode(path).decode()}
 
 
-def path_text(path: bytes) -> str:
+def path_text(path: bytes | str) -> str:
     """A path for a terminal: on one line, harmless, U+FFFD for what is not UTF-8."""
-    return plain(path.decode("utf-8", "replace")).replace("\n", "\ufffd").replace("\t", "\ufffd")
+    text = path.decode("utf-8", "replace") if isinstance(path, bytes) else path
+    return plain(text).replace("\n", "\ufffd").replace("\t", "\ufffd")
 
 
 def one_line(text: str, width: int) -> str:

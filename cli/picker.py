@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cli.choice import no_active_prompt
 from projections import checkpoints, conversation
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def pick_checkpoint(recording: Recording, session: SessionRow) -> str | None:
         for prompt in reversed(prompts)
         if (one := checkpoints.checkpoint_of_entry(connection, session.stream, prompt.entry)) is not None
     ]
+    if not prompts:
+        raise NotFound(no_active_prompt(connection, session), code="no_checkpoint")
     if not any(one.restorable for _, one in found):
         raise NotFound(
             f"session {session.session} has no checkpoint that can be gone back to", code="no_checkpoint"
@@ -38,7 +41,7 @@ def pick_checkpoint(recording: Recording, session: SessionRow) -> str | None:
     ]
     picked: str | None = questionary.select(
         "Back to the state just before which prompt?", choices=choices, use_shortcuts=False, use_jk_keys=False
-    ).ask()
+    ).unsafe_ask()
     return picked
 
 

@@ -59,7 +59,7 @@ class Report:
 
         for line in self._lines(self._document("planned", plan, None, self._way.status, self._way.why), plan):
             console.show(line)
-        answer = questionary.confirm("Do this?", default=False).ask()
+        answer = questionary.confirm("Do this?", default=False).unsafe_ask()
         return bool(answer)
 
     def declined(self, console: Console) -> int:

@@ -24,6 +24,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
+    from cli.choice import no_active_prompt
     from cli.context import existing_recording, the_session
     from cli.files import attributed
     from projections.listing import checkpoint_documents, steps_of
@@ -40,19 +41,20 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         if arguments.steps:
             for one in documents:
                 one["steps"] = steps_of(recording.views.connection, session.stream, one["entry_id"])
+        none = "" if documents else no_active_prompt(recording.views.connection, session)
     if arguments.json:
         console.json(documents)
     else:
-        _show(session.session, documents, console)
+        _show(documents, none, console)
     return 0
 
 
-def _show(session: str, documents: list[dict[str, Any]], console: Console) -> None:
+def _show(documents: list[dict[str, Any]], none: str, console: Console) -> None:
     from cli.output import relative_time
     from cli.tables import table
 
     if not documents:
-        console.show(f"Session {session} has no prompt yet.")
+        console.show(f"{none[0].upper()}{none[1:]}.")
         return
     rows = table(console, "#", "when", "state", "changes", "prompt")
     for one in documents:
@@ -85,11 +87,13 @@ def changes_text(counts: dict[str, int]) -> str:
 
 def _reasons(documents: list[dict[str, Any]]) -> list[str]:
     """One line for each reason why checkpoints are not whole."""
+    from recorder.plain import one_line
+
     by_reason: dict[str, list[str]] = {}
     for one in documents:
         if one["why_not"] and one["state"] != "retired":
             by_reason.setdefault(one["why_not"], []).append(str(one["number"]))
     return [
-        f"#{', #'.join(numbers[:5])}{' …' if len(numbers) > 5 else ''}: {why}"
+        f"#{', #'.join(numbers[:5])}{' …' if len(numbers) > 5 else ''}: {one_line(why)}"
         for why, numbers in by_reason.items()
     ]

@@ -37,6 +37,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             raise NotFound(f"there is no {path}", code="no_path")
     with new_recording(arguments) as recording:
         report = _import(arguments, recording, console)
+    for one in report.files:
+        if one.error:
+            console.note(f"recorder: {one.error}")
     if arguments.json:
         console.json(_document(report))
     else:
@@ -133,7 +136,6 @@ def _show(report: ImportReport, console: Console) -> None:
         console.show("There was no log to read.")
     for one in report.files:
         if one.error:
-            console.note(f"{path_text(one.path)}: {one.error}")
             continue
         strange = sum(one.counts.not_understood.values())
         parts = [f"{one.counts.new} new", f"{one.counts.duplicates} known before"]

@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording, the_session
     from cli.events import event_document
 
+    _check_type(arguments.type)
     with existing_recording(arguments) as recording:
         session = the_session(recording, arguments)
         chosen = _chosen(recording, session, arguments)
@@ -41,6 +42,24 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         else:
             _show(documents, console)
     return 0
+
+
+def _check_type(word: str | None) -> None:
+    """Raises UsageProblem for a type that no event has, naming those that come near."""
+    from difflib import get_close_matches
+
+    from recorder.errors import UsageProblem
+    from recorder.events import FACTS, Fact, Unread
+
+    kinds: list[type[Fact]] = [*FACTS, Unread]
+    names = {kind.__name__.lower(): kind.__name__ for kind in kinds}
+    if word is None or word.lower() in names:
+        return
+    near = get_close_matches(word.lower(), names, n=3) or sorted(names)
+    listed = ", ".join(names[one] for one in near)
+    raise UsageProblem(
+        f"no event is of type {word!r}; there is {listed}", candidates=[names[o] for o in near]
+    )
 
 
 def _chosen(recording: Recording, session: SessionRow, arguments: argparse.Namespace) -> Iterator[Stored]:

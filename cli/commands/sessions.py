@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording, has_recording
     from projections.sessions import sessions
 
+    _check_agent(arguments.agent)
     documents: list[dict[str, object]] = []
     short: dict[str, str] = {}
     if has_recording(arguments):
@@ -45,6 +46,15 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _check_agent(word: str | None) -> None:
+    from recorder.errors import UsageProblem
+    from recorder.sources import all_sources
+
+    known = [source.agent for source in all_sources()]
+    if word is not None and word not in known:
+        raise UsageProblem(f"there is no agent {word!r}; choose from {', '.join(known)}", candidates=known)
+
+
 def _documents(recording: Recording, arguments: argparse.Namespace) -> list[dict[str, object]]:
     from cli.context import current_folder
     from projections.listing import session_document
@@ -52,7 +62,8 @@ def _documents(recording: Recording, arguments: argparse.Namespace) -> list[dict
     from projections.sessions import sessions
     from recorder.sources import source_of
 
-    connection, here, now = recording.views.connection, current_folder(arguments), time.time_ns()
+    connection, now = recording.views.connection, time.time_ns()
+    here = b"" if arguments.all else current_folder(arguments)
     chosen = [
         one
         for one in sessions(connection)
