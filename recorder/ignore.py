@@ -8,6 +8,7 @@ stands in for the repository, and the same rules hold.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -56,9 +57,10 @@ class Zone:
         """Read again what changed since the last time. What cannot be read stays as last known; where
         nothing is known of the rules, `why_not` says why."""
         self.why_not = None
+        with contextlib.suppress(StoreFailure):
+            self._refresh_tracked(now)
         try:
             self._refresh_excludes(now)
-            self._refresh_tracked(now)
         except StoreFailure as error:
             if self._config_key is None:
                 self.why_not = f"git cannot say whether it is ignored: {error.message}"

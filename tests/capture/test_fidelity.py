@@ -290,6 +290,8 @@ def test_looking_stores_nothing(tmp_path: Path) -> None:
     before = everything(store)
     write(root / "a", "other")
     write(root / "new/b", "b")
+    os.chmod(root / "new", 0o700)
+    os.mkfifo(root / "pipe")
     look = tree.look(previous=first.commit)
 
     assert [change.path for change in look.delta] == [b"a", b"new", b"new/b"]

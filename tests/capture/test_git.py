@@ -53,7 +53,8 @@ def test_a_partial_clone_never_fetches(tmp_path: Path, monkeypatch: pytest.Monke
     trap = tmp_path / "trap"
     with (repository / ".git/config").open("a") as config:
         config.write(
-            f'[extensions]\n partialClone = far\n[remote "far"]\n url = ext::touch {trap}\n promisor = true\n'
+            "[core]\n repositoryformatversion = 1\n[extensions]\n partialClone = far\n"
+            f'[remote "far"]\n url = ext::touch {trap}\n promisor = true\n'
             ' partialclonefilter = blob:none\n[protocol "ext"]\n allow = always\n'
         )
     answer = git.run(["cat-file", "-t", "1" * 40], git_dir=os.fsencode(repository / ".git"))

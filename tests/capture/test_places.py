@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from recorder.errors import Refused
+from recorder.errors import NotFound, Refused
 from recorder.home import open_home
+from recorder.scan import Scan
 from recorder.states import ABSENT, SKIPPED
 from recorder.worktree import resolve, still_there
 from tests.capture.helpers import (
+    blob_id,
     commit_all,
     everything,
     look_once,
@@ -59,17 +61,20 @@ def test_a_nested_repository_with_too_many_files_is_per_file(
     for folder, count in [("large", 8), ("grows", 4)]:
         make_repository(root / folder)
         for index in range(count):
-            write(root / folder / f"s{index}" / "f", "x")
+            write(root / folder / f"s{index}" / "f", folder)
     tree, first = look_once(tmp_path, root)
     assert [(n.path, n.why) for n in tree.notes(first.commit)[0]] == [
         (b"large", "a nested repository with more than 5 files: per file")
     ]
     assert (tree.state(first.commit, b"large/s1/f"), first.files) == (SKIPPED, 4)
+    with pytest.raises(NotFound):
+        tree.blob(blob_id(b"large"))
     for index in range(4, 12):
         write(root / "grows" / f"s{index}" / "f", "y")
     write(root / "grows/s0/f", "changed")
     second = tree.capture(previous=first.commit)
     assert tree.state(second.commit, b"grows/s3/f").kind == "file"
+    assert 4 <= second.files < 12
     changed = [change for change in second.delta if change.before.present]
     assert [change.path for change in changed] == [b"grows/s0/f"]
     assert all(change.after.kind != "absent" for change in second.delta)
@@ -134,6 +139,9 @@ def test_repositories_of_every_state(tmp_path: Path, options: tuple[str, ...]) -
     run_git(root, "pack-refs", "--all")
     look = tree.capture(previous=look.commit)
     assert look.git is not None and (look.git.head, look.git.branch) == (theirs, None)
+    run_git(root, "checkout", "-q", "other")
+    look = tree.capture(previous=look.commit)
+    assert look.git is not None and (look.git.head, look.git.branch) == (theirs, "refs/heads/other")
     tree.fsck()
 
 
@@ -287,6 +295,25 @@ def test_a_replaced_root_is_refused(tmp_path: Path) -> None:
         tree.capture(previous=first.commit)
 
 
+def test_a_root_replaced_under_the_scan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read of the one folder is not given out as the other's."""
+    root = tmp_path / "w"
+    write(root / "a", "1")
+    tree = open_tree(tmp_path, root)
+    real = Scan.run
+
+    def replacing(self: Scan, *arguments: object) -> object:
+        found = real(self, *arguments)  # type: ignore[arg-type]
+        root.rename(tmp_path / "old")
+        root.mkdir()
+        return found
+
+    monkeypatch.setattr(Scan, "run", replacing)
+    with pytest.raises(Refused) as replaced:
+        tree.capture(previous=None)
+    assert replaced.value.code == "replaced"
+
+
 def test_a_session_reached_through_a_link_is_the_real_tree(tmp_path: Path) -> None:
     """Two ways to one folder are one work tree, with one stream."""
     root = make_repository(tmp_path / "w")
@@ -312,6 +339,7 @@ def test_what_changed_after_the_prompt_is_unknown(tmp_path: Path) -> None:
     write(root / "same", "1")
     (root / "gone").unlink()
     write(root / "dir/new", "n")
+    os.chmod(root / "dir", 0o700)
     write(root / "made/x", "m")
     contents = {os.fsencode(root / "c"): b"what stood there"}
     second = tree.capture(previous=first.commit, reference_at=prompt, contents=contents)
@@ -323,13 +351,14 @@ def test_what_changed_after_the_prompt_is_unknown(tmp_path: Path) -> None:
     assert tree.blob(tree.state(second.commit, b"c").oid) == b"what stood there"
     assert tree.blob(tree.state(second.commit, b"a").oid) == b"before"
     assert tree.state(second.commit, b"same") == tree.state(first.commit, b"same")
-    assert tree.state(second.commit, b"dir").kind == "dir"
+    assert tree.state(second.commit, b"dir") == tree.state(first.commit, b"dir")
     assert tree.state(second.commit, b"made/x").kind == "unknown"
     third = tree.capture(previous=second.commit)
     assert {c.path: (c.before.kind, c.after.kind) for c in third.delta} == {
         b"b": ("unknown", "file"),
         b"c": ("file", "file"),
         b"gone": ("unknown", "absent"),
+        b"dir": ("dir", "dir"),
         b"dir/new": ("unknown", "file"),
         b"made": ("unknown", "dir"),
         b"made/x": ("unknown", "file"),

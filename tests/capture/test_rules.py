@@ -63,18 +63,32 @@ def test_the_users_own_excludes_count_and_nothing_else_of_the_users_configuratio
     write(root / "a.mine")
     tree, first = look_once(tmp_path, root)
     write(home / "my-excludes", "*.mine\n")
-    write(home / ".gitconfig", "[core]\n\texcludesFile = ~/my-excludes\n[alias]\n\tls-files = !false\n")
-    write(root / "b.default")
-    write(root / "b.mine")
+    write(home / ".gitconfig", "[core]\n\texcludesFile = ~/my-excludes\n\tignoreCase = true\n")
+    for name in ["b.default", "b.mine", "c.MINE"]:
+        write(root / name)
     second = tree.capture(previous=None)
 
     assert set(skipped_paths(tree, first.commit)) == {b"a.default"}
     assert set(skipped_paths(tree, second.commit)) == {b"a.mine", b"b.mine"}
 
 
-def test_changed_rules_are_seen_at_once(tmp_path: Path) -> None:
-    """An ignore file, an exclude file or the index that changes is read anew, in one open process."""
+def test_a_broken_configuration_of_the_users_ignores_nothing_by_mistake(tmp_path: Path) -> None:
+    """Where the user's excludes cannot be told, what git does not track is unknown; what it tracks is not."""
     root = make_repository(tmp_path / "w")
+    write(root / "a", "1")
+    run_git(root, "add", "a")
+    write(root / "b", "1")
+    write(Path(os.environ["HOME"]) / ".gitconfig", "[core\n")
+    tree, look = look_once(tmp_path, root)
+    assert [note.path for note in look.unknown] == [b"b"]
+    assert tree.state(look.commit, b"a").kind == "file"
+
+
+def test_changed_rules_are_seen_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ignore file, an exclude file or the index that changes is read anew, in one open process."""
+    monkeypatch.setattr("recorder.ignore.RACY_NS", 0)
+    root = make_repository(tmp_path / "w")
+    write(make_repository(root / "nested") / "n")
     for name in ["a", "b", "c"]:
         write(root / name)
     tree = open_tree(tmp_path, root)
@@ -86,6 +100,8 @@ def test_changed_rules_are_seen_at_once(tmp_path: Path) -> None:
     assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == {b"a"}
     run_git(root, "add", "-f", "a")
     assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == set()
+    write(root / "nested/.git/info/exclude", "n\n")
+    assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == {b"nested/n"}
 
 
 def test_what_was_captured_stays_captured(tmp_path: Path) -> None:
@@ -195,6 +211,17 @@ def test_settings_exclude_and_include(tmp_path: Path) -> None:
     }
 
 
+def test_a_file_that_is_excluded_and_named_is_one_path(tmp_path: Path) -> None:
+    """Captured before by itself and now because a tool named it: nothing changed."""
+    root = make_repository(tmp_path / "w")
+    write(root / "a", "1")
+    first = open_tree(tmp_path, root).capture(previous=None)
+    tree = open_tree(tmp_path, root, exclude=("a",))
+    second = tree.capture(previous=first.commit, named=[os.fsencode(root / "a")])
+    assert second.delta == ()
+    assert tree.state(second.commit, b"a") == tree.state(first.commit, b"a")
+
+
 def test_small_ignored_files_of_a_persons_own_are_captured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +271,26 @@ def test_files_that_come_and_go_leave_no_trace(tmp_path: Path, monkeypatch: pyte
     tree, look = look_once(tmp_path, root)
     assert look.unknown == ()
     assert [path for path, _ in tree.walk(look.commit)] == [b"kept"]
+
+
+def test_a_listing_goes_on_where_a_name_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is gone before its status is read takes nothing else with it."""
+    from recorder import scan
+
+    root = make_repository(tmp_path / "w")
+    write(root / "kept", "x")
+    write(root / "sub/kept", "y")
+
+    def vanished(folder: int) -> list[tuple[bytes, os.stat_result]]:
+        raise FileNotFoundError
+
+    real = os.listdir
+    tree = open_tree(tmp_path, root)
+    monkeypatch.setattr(scan, "_names", vanished)
+    monkeypatch.setattr(scan.os, "listdir", lambda folder: [*real(folder), "vanished"])
+    look = tree.capture(previous=None)
+    assert look.unknown == ()
+    assert [path for path, _ in tree.walk(look.commit)] == [b"kept", b"sub", b"sub/kept"]
 
 
 def test_a_file_that_keeps_changing_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
