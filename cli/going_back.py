@@ -74,6 +74,7 @@ def go(
 ) -> int:
     """Plan, ask where a person can answer, carry out, report; returns the exit code."""
     from cli.catching_up import catch_up_log
+    from cli.paths import check_paths
     from cli.policy import policy_of
     from recorder.capture import Tree
     from recorder.worktree import still_there
@@ -86,20 +87,20 @@ def go(
     work_tree = known_tree(recording.views, aim.tree)
     still_there(work_tree)
     options = _options(arguments, work_tree)
-    wants_files = arguments.what != "conversation"
+    what = _what(arguments)
     with Tree(recording.home, work_tree, policy_of(work_tree)) as tree:
         ground = TreeGround(
             recording,
             tree,
             work_tree,
             session.stream,
-            lambda seen: aim.make(seen, options) if wants_files else Plan(),
+            lambda seen: aim.make(seen, options) if what != "conversation" else Plan(),
         )
+        target = aim.checkpoint.commit if aim.checkpoint and aim.checkpoint.restorable else None
+        check_paths(recording, tree, work_tree, options.paths, [target, ground.last_commit()])
         plan = ground.plan()
         talk = _talk(arguments, recording, session, aim)
-        report = Report(
-            session, aim, arguments.what, talk.way, _warnings(recording, session, aim, plan, ground.git)
-        )
+        report = Report(session, aim, talk.way, _warnings(recording, session, aim, plan, ground.git))
         _refuse_while_running(arguments, recording, session, aim, plan)
         if arguments.dry_run:
             return report.planned(plan, arguments, console)
@@ -123,8 +124,14 @@ def go(
     return report.carried(carried, arguments, console)
 
 
+def _what(arguments: argparse.Namespace) -> str | None:
+    """`files`, `conversation`, `both`, or None for both where the agent allows it. Some files alone are no
+    reason to move the conversation."""
+    return str(arguments.what) if arguments.what else "files" if arguments.path else None
+
+
 def _options(arguments: argparse.Namespace, work_tree: WorkTree) -> Options:
-    from cli.commands.cat import relative_to_tree
+    from cli.paths import relative_to_tree
 
     paths = tuple(relative_to_tree(path, work_tree.path, os.getcwdb()) for path in arguments.path or ())
     return Options(on_conflict=arguments.on_conflict, new_files=arguments.new_files, paths=paths)
@@ -134,10 +141,11 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
     """Raises Refused where the conversation was asked for by name and cannot go."""
     source, log = source_of(session.agent), Path(os.fsdecode(session.log))
     stands = conversation.stands_at(recording.views.connection, session.stream, aim.keep)
-    if arguments.what == "files" or not aim.conversation_moves or stands:
+    what = _what(arguments)
+    if what == "files" or not aim.conversation_moves or stands:
         return _Talk(Way("noop"), source, log, session.session)
     way = find_way(source, log, session.session, keep=aim.keep, prompt=aim.prompt or "", cwd=session.cwd)
-    if way.status == "unavailable" and arguments.what in ("conversation", "both"):
+    if way.status == "unavailable" and what in ("conversation", "both"):
         raise Refused(
             f"the conversation cannot be taken back: {way.why}"
             + (f"; or go on in a copy: {way.resume}" if way.resume else ""),

@@ -61,7 +61,11 @@ def with_going_back(parser: argparse.ArgumentParser) -> None:
 def with_going_back_files(parser: argparse.ArgumentParser) -> None:
     """What concerns the files alone."""
     parser.add_argument(
-        "--path", metavar="P", action="append", type=os.fsencode, help="only this file or folder (repeatable)"
+        "--path",
+        metavar="P",
+        action="append",
+        type=os.fsencode,
+        help="only this file or folder (repeatable); the conversation then stays, unless --both is said",
     )
     parser.add_argument(
         "--new-files",

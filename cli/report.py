@@ -7,7 +7,11 @@ import base64
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from cli.output import one_line as cut_to
+from cli.output import path_fields, path_text
+from recorder.plain import one_line
 from recorder.planned import Plan, Warned
+from recorder.rewind import Carried
 from recorder.states import PathNote
 
 if TYPE_CHECKING:
@@ -15,11 +19,19 @@ if TYPE_CHECKING:
     from cli.output import Console
     from projections.sessions import SessionRow
     from recorder.conversation import Way
-    from recorder.rewind import Carried
 
 EXIT = {"done": 0, "noop": 0, "planned": 0, "refused": 4, "failed": 1, "partial": 6}
-VERBS = {"rewind": "Rewound", "undo": "Undone", "redo": "Redone", "revert": "Reverted"}
-INVERSES = {"undo-rewind": "Took back the {}", "redo-rewind": "Did the {} again, which was"}
+VERBS = {
+    "rewind": ("Rewound", "Would go back"),
+    "undo": ("Went back", "Would go back"),
+    "redo": ("Went forward", "Would go forward"),
+    "revert": ("Reverted", "Would revert"),
+}
+"""What is said of what was done, and of what would be."""
+INVERSES = {
+    "undo-rewind": ("Took back the {}", "Would take back the {}"),
+    "redo-rewind": ("Did the {} again, which was", "Would do the {} again, which was"),
+}
 SHOWN = 12
 """Paths of one kind that a person is shown; all are in the JSON."""
 
@@ -27,27 +39,26 @@ SHOWN = 12
 class Report:
     """One command's report."""
 
-    def __init__(
-        self, session: SessionRow, aim: Aim, what: str | None, way: Way, warnings: list[Warned]
-    ) -> None:
-        self._session, self._aim, self._what, self._way = session, aim, what, way
-        self._warnings = warnings
+    def __init__(self, session: SessionRow, aim: Aim, way: Way, warnings: list[Warned]) -> None:
+        self._session, self._aim, self._way, self._warnings = session, aim, way, warnings
+
+    @property
+    def _undo(self) -> str:
+        """The command that takes this one back."""
+        return f"recorder rewind --{'redo' if self._aim.verb == 'undo-rewind' else 'undo'}"
 
     def planned(self, plan: Plan, arguments: argparse.Namespace, console: Console) -> int:
         """A dry run: what would be done, or why it would be refused."""
         status = "refused" if plan.refused else "planned"
         talk = "pending" if self._way.status == "possible" else self._way.status
-        document = self._document(status, plan, None, talk, self._way.why)
-        return self._tell(status, document, plan, arguments, console)
+        planned = Carried(status, plan)
+        return self._tell(planned, self._document(planned, talk, self._way.why), arguments, console)
 
     def carried(self, carried: Carried, arguments: argparse.Namespace, console: Console) -> int:
         talk, why = self._talk(carried)
-        document = self._document(carried.status, carried.plan, carried.operation, talk, why)
-        files = document["files"]
-        files["keep"] += _notes(carried.kept)
-        files["unrecovered"] += _paths([note.path for note in carried.unrecovered])
+        document = self._document(carried, talk, why)
         document["failed"] = _notes(carried.failed)
-        return self._tell(carried.status, document, carried.plan, arguments, console)
+        return self._tell(carried, document, arguments, console)
 
     def approve(self, plan: Plan, arguments: argparse.Namespace, console: Console) -> bool | None:
         """Ask on a terminal. True: yes; False: no; None: there was nobody to ask, or nothing to ask."""
@@ -57,7 +68,10 @@ class Report:
             return None
         import questionary
 
-        for line in self._lines(self._document("planned", plan, None, self._way.status, self._way.why), plan):
+        planned = Carried("planned", plan)
+        talk = "pending" if self._way.status == "possible" else self._way.status
+        console.show(self._headline(planned))
+        for line in self._lines(self._document(planned, talk, self._way.why), planned):
             console.show(line)
         answer = questionary.confirm("Do this?", default=False).unsafe_ask()
         return bool(answer)
@@ -75,22 +89,20 @@ class Report:
         moved = carried.status in ("done", "partial") and not carried.failed
         return ("done", None) if moved else ("noop", None)
 
-    def _document(
-        self, status: str, plan: Plan, operation: str | None, talk: str, why: str | None
-    ) -> dict[str, Any]:
-        one = self._aim.checkpoint
+    def _document(self, carried: Carried, talk: str, why: str | None) -> dict[str, Any]:
+        one, plan = self._aim.checkpoint, carried.plan
         return {
-            "status": status,
-            "operation": operation,
+            "status": carried.status,
+            "operation": carried.operation,
             "session": self._session.session,
             "checkpoint": {"number": one.number, "id": one.id} if one else None,
             "files": {
                 "write": _paths(plan.write),
                 "delete": _paths(plan.delete),
                 "merge": _paths(plan.merge),
-                "keep": _notes(plan.keep),
+                "keep": _notes((*plan.keep, *carried.kept)),
                 "conflict": _notes([PathNote(one.path, one.why) for one in plan.conflict]),
-                "unrecovered": _paths([note.path for note in plan.unrecovered]),
+                "unrecovered": _paths([note.path for note in _lost(carried)]),
             },
             "conversation": {
                 "status": talk,
@@ -99,95 +111,101 @@ class Report:
                 "why": why,
             },
             "warnings": [{"code": one.code, "message": one.message} for one in self._warnings],
-            "undo": "recorder rewind --undo",
+            "undo": self._undo,
         } | _names_in_bytes(plan)
 
     def _tell(
-        self,
-        status: str,
-        document: dict[str, Any],
-        plan: Plan,
-        arguments: argparse.Namespace,
-        console: Console,
+        self, carried: Carried, document: dict[str, Any], arguments: argparse.Namespace, console: Console
     ) -> int:
-        if status == "refused":
-            console.note(f"recorder: {self._refusal(plan)}")
+        if carried.status == "refused":
+            console.note(f"recorder: {_refusal(carried.plan, arguments.on_conflict)}")
         if arguments.json:
             console.json(document)
         else:
-            console.show(self._headline(status))
-            for line in self._lines(document, plan):
+            console.show(self._headline(carried))
+            for line in self._lines(document, carried):
                 console.show(line)
-            if status in ("done", "partial") and document["operation"]:
-                console.show("Take it back with: recorder rewind --undo")
-        return EXIT[status]
+            if carried.status in ("done", "partial") and carried.operation and not carried.failed:
+                console.show(f"Take it back with: {self._undo}")
+        return EXIT[carried.status]
 
-    def _refusal(self, plan: Plan) -> str:
-        names = ", ".join(one.path.decode(errors="replace") for one in plan.conflict[:3])
-        more = f" and {len(plan.conflict) - 3} more" if len(plan.conflict) > 3 else ""
-        return (
-            f"nothing was changed, because somebody else changed {names}{more} too; "
-            "see --on-conflict skip or overwrite, or --path"
+    def _headline(self, carried: Carried) -> str:
+        done, would = (
+            words.format(self._aim.subject) + self._where() for words in (VERBS | INVERSES)[self._aim.verb]
         )
-
-    def _headline(self, status: str) -> str:
-        where = self._where()
+        if carried.status == "partial":
+            return _in_part(carried, done)
         return {
-            "done": f"{self._verb()}{where}.",
+            "done": f"{done}.",
             "noop": "Nothing to do: it is so already.",
-            "planned": f"This would be done{where}:",
+            "planned": f"{would}:",
             "refused": "Refused:",
             "failed": "It failed; everything is as before.",
-            "partial": f"{self._verb()}{where}, but not all of it:",
-        }[status]
-
-    def _verb(self) -> str:
-        verb = self._aim.verb
-        return VERBS[verb] if verb in VERBS else INVERSES[verb].format(self._aim.subject)
+        }[carried.status]
 
     def _where(self) -> str:
         one = self._aim.checkpoint
         if one is None:
-            return f" in session {self._session.session}"
-        from cli.output import one_line
-
+            word = " to the end of" if self._aim.verb == "redo" else " in"
+            return f"{word} session {self._session.session}"
         if self._aim.verb in INVERSES and self._aim.subject == "revert":
             return f" of prompt {one.number} of session {self._session.session}"
-        word = " from" if self._aim.verb == "revert" else " to before"
-        return (
-            f"{word} prompt {one.number} of session {self._session.session}: “{one_line(self._aim.text, 40)}”"
-        )
+        word = "" if self._aim.verb == "revert" else " to before"
+        text = cut_to(self._aim.text, 40)
+        return f"{word} prompt {one.number} of session {self._session.session}: “{text}”"
 
-    def _lines(self, document: dict[str, Any], plan: Plan) -> list[str]:
-        files = document["files"]
+    def _lines(self, document: dict[str, Any], carried: Carried) -> list[str]:
+        files, plan = document["files"], carried.plan
         lines = _listed("put back", files["write"]) + _listed("remove", files["delete"])
-        lines += _listed("keep", [f"{one['path']} ({one['why']})" for one in files["keep"]])
-        lines += _listed("conflict", [f"{one['path']} ({one['why']})" for one in files["conflict"]])
-        lines += _listed("not recovered", files["unrecovered"])
-        lines += _listed("failed", [f"{one['path']} ({one['why']})" for one in document.get("failed", [])])
+        lines += _listed("keep", [_with_reason(one) for one in files["keep"]])
+        lines += _listed("conflict", [_with_reason(one) for one in files["conflict"]])
+        lines += _listed("not recovered", [_with_reason(one) for one in _notes(_lost(carried))])
+        lines += _listed("failed", [_with_reason(one) for one in document.get("failed", [])])
         if plan.by_git:
             lines.append(f"  {plan.by_git} path{'s' if plan.by_git != 1 else ''} that git changed since stay")
-        lines += [f"  warning: {one['message']}" for one in document["warnings"]]
+        lines += [f"  warning: {one_line(one['message'])}" for one in document["warnings"]]
         return lines + self._conversation_lines(document["conversation"])
 
     def _conversation_lines(self, talk: dict[str, Any]) -> list[str]:
+        went = "taken back" if self._aim.verb in ("rewind", "undo") else "moved"
         if talk["status"] == "done":
             return [
-                "  conversation: taken back too"
-                + (f"; go on with: {talk['resume']}" if talk["resume"] else "")
+                f"  conversation: {went} too" + (f"; go on with: {talk['resume']}" if talk["resume"] else "")
             ]
         if talk["status"] == "pending":
-            return ["  conversation: would be taken back too"]
+            return [f"  conversation: would be {went} too"]
         if talk["status"] in ("unavailable", "failed"):
             copy = f"; or go on in a copy: {talk['resume']}" if talk["resume"] else ""
-            return [f"  conversation: not taken back: {talk['why']}{copy}"]
+            return [f"  conversation: not {went}: {talk['why']}{copy}"]
         return []
 
 
-def _listed(title: str, entries: list[str]) -> list[str]:
-    from recorder.plain import plain
+def _in_part(carried: Carried, done: str) -> str:
+    if carried.failed:
+        return "It failed, and not everything could be put back as it was:"
+    if carried.operation is None:
+        return "Nothing could be put back:"
+    return f"{done}, but not all of it:"
 
-    shown = [f"  {title:<13} {plain(entry)}" for entry in entries[:SHOWN]]
+
+def _refusal(plan: Plan, on_conflict: str) -> str:
+    first = [f"{path_text(one.path)} ({one.why})" for one in plan.conflict[:3]]
+    more = f" and {len(plan.conflict) - 3} more" if len(plan.conflict) > 3 else ""
+    ways = "skip" if on_conflict == "overwrite" else "skip or overwrite"
+    return f"nothing was changed: {', '.join(first)}{more}; see --on-conflict {ways}, or --path"
+
+
+def _lost(carried: Carried) -> tuple[PathNote, ...]:
+    """What cannot be brought back: by what is recorded, and by what the disk refused."""
+    return carried.plan.unrecovered + carried.unrecovered
+
+
+def _with_reason(one: dict[str, str]) -> str:
+    return f"{one['path']} ({one['why']})"
+
+
+def _listed(title: str, entries: list[str]) -> list[str]:
+    shown = [f"  {title:<13} {path_text(entry)}" for entry in entries[:SHOWN]]
     more = len(entries) - SHOWN
     return shown + ([f"  {title:<13} … and {more} more"] if more > 0 else [])
 
@@ -201,8 +219,6 @@ def _paths(paths: Iterable[bytes]) -> list[str]:
 
 
 def _notes(notes: Iterable[PathNote]) -> list[dict[str, str]]:
-    from cli.output import path_fields
-
     return [{**path_fields(note.path), "why": note.why} for note in notes]
 
 

@@ -92,8 +92,10 @@ def conclude(
     wanted = {o.path: o for o in outcomes if isinstance(o, Wanted) and o.before != o.after}
     done, blocked = settle(wanted, disk.state, disk.children, _modes(changes))
     conflicts = [o for o in outcomes if isinstance(o, Conflict)] + blocked
+    disputed = {conflict.path for conflict in conflicts}
     kept = {o.path: o.why for o in outcomes if isinstance(o, Kept)}
-    left = {conflict.path for conflict in conflicts} | kept.keys() | (wanted.keys() - done.keys())
+    told = {path: why for path, why in {**(keep or {}), **kept}.items() if path not in disputed}
+    left = disputed | kept.keys() | (wanted.keys() - done.keys())
     paths = {change.id: change.path for change in changes}
     steps = in_order(done.values())
     folders = frozenset(s.path for s in steps if "dir" in (s.before.kind, s.after.kind))
@@ -101,7 +103,7 @@ def conclude(
         steps=steps,
         write=topmost((step.path for step in steps if step.after.present), folders),
         delete=topmost((step.path for step in steps if not step.after.present), folders),
-        keep=_notes({**(keep or {}), **kept}, disk),
+        keep=_notes(told, disk),
         conflict=tuple(sorted(conflicts, key=lambda conflict: conflict.path)),
         unrecovered=unrecovered,
         by_git=by_git,

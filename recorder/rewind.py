@@ -108,7 +108,7 @@ def carry_out(
         if plan.refused:
             return Carried("refused", plan)
         if plan.empty and not conversation.possible:
-            return Carried("noop", plan)
+            return Carried("partial" if plan.unrecovered or plan.conflict else "noop", plan)
         operation = uuid.uuid4().hex[:16]
         before_step("safety")
         safety = _secure(log, tree, work_tree, ground, undertaking, operation, plan)
@@ -132,7 +132,8 @@ def carry_out(
         finish(work_tree.path, plan.steps, planned.private, before_effect=before_step)
         before_step("after")
         _record_own_writes(log, tree, work_tree, ground, undertaking, operation)
-        status = "partial" if failed or plan.conflict or report.kept else "done"
+        in_part = failed or plan.conflict or plan.unrecovered or report.kept
+        status = "partial" if in_part else "done"
         return Carried(status, plan, operation, kept=report.kept, conversation_failed=failed)
 
 

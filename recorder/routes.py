@@ -1,7 +1,7 @@
 """The way of one path through a rewind: from what stands there, turn by turn, to what is to stand there.
 
 A turn takes one change back or puts it on again. Each needs to find what it left behind, or what it
-would make anyway; else somebody else was there, and the path is in conflict. This version merges
+would make anyway; else it was changed again in between, and the path is in conflict. This version merges
 nothing, but a conflict carries what a merge needs.
 """
 
@@ -49,7 +49,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A path that somebody else changed too, or whose state is not known; `before` stands there now.
+    """A path that was changed again since, or whose state is not known; `before` stands there now.
 
     `turns` are those that could not be made, for a merge: `base` and `theirs` of each; its ours is
     `ours` for the first (what the turns before it made of `before`), then the merge's own result.
@@ -80,7 +80,7 @@ def follow(route: Route, here: PathState) -> Outcome:
             ours = turn.theirs
         elif ours != turn.theirs:
             left = route.turns[done:]
-            return Conflict(route.path, "somebody else changed it since", here, ours, left, route.goal)
+            return Conflict(route.path, "it was changed again since", here, ours, left, route.goal)
     return _arrived(route.path, here, route.goal, route.turns[-1].kept)
 
 

@@ -29,6 +29,7 @@ def add(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
     from cli.files import commit_of, stored_files
+    from cli.paths import relative_to_tree
     from cli.pick import the_checkpoint
     from projections.capture import known_tree
     from recorder.errors import NotFound, Refused
@@ -53,15 +54,3 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
                 raise Refused(f"{name} was a folder at checkpoint {checkpoint.number}", code="folder")
             sys.stdout.buffer.write(files.blob(state.oid))
     return 0
-
-
-def relative_to_tree(path: bytes, root: bytes, cwd: bytes) -> bytes:
-    """A path as the store names it. A relative one is tried from the current folder where that lies in
-    the work tree, else it is taken as relative to the work tree; outside it is absolute."""
-    inside = cwd == root or cwd.startswith(root.rstrip(b"/") + b"/")
-    base = cwd if inside else root
-    whole = os.path.normpath(os.path.join(base, path))
-    if whole == root:
-        return b""
-    prefix = root.rstrip(b"/") + b"/"
-    return whole[len(prefix) :] if whole.startswith(prefix) else whole

@@ -58,9 +58,9 @@ def _split(arguments: argparse.Namespace) -> tuple[list[str], list[bytes]]:
 def _differences(
     recording: Recording, arguments: argparse.Namespace, words: list[str], paths: list[bytes]
 ) -> list[Difference]:
-    from cli.commands.cat import relative_to_tree
     from cli.differences import between, to_disk
     from cli.files import commit_of, stored_files
+    from cli.paths import check_paths, relative_to_tree
     from cli.pick import the_checkpoint
     from projections.capture import known_tree
     from recorder.errors import Refused
@@ -76,6 +76,7 @@ def _differences(
     work_tree = known_tree(recording.views, tree)
     wanted = tuple(relative_to_tree(path, work_tree.path, os.getcwdb()) for path in paths)
     with stored_files(recording, tree) as files:
+        check_paths(recording, files, work_tree, wanted, commits)
         found = between(files, *commits) if len(commits) == 2 else to_disk(files, work_tree, commits[0])
         return [one for one in found if inside(one.path, wanted)]
 
