@@ -108,10 +108,13 @@ def _options(config: Sequence[str]) -> list[str]:
 def _execute(command: list[str], environment: dict[str, str], stdin: Any, deadline: float) -> Answer:
     drop_inherited()
     os.environ["GIT_PYTHON_REFRESH"] = "quiet"
-    from git import Git
-    from git.exc import GitCommandNotFound
-
-    drop_inherited()
+    try:
+        from git import Git
+        from git.exc import GitCommandNotFound
+    except ImportError as error:  # GitPython asks git for its version when it is imported
+        raise StoreFailure(f"the git on the path does not work: {error}") from error
+    finally:
+        drop_inherited()
     try:
         status, out, err = Git("/").execute(
             command,

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tests.capture.helpers import make_repository
 
 
 def put_in_place_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    git.run(["version"], git_dir=b"/x")
     stub = tmp_path / "bin/git"
     stub.parent.mkdir()
     stub.write_text(f"#!/bin/sh\n{script}\n")
@@ -45,6 +48,20 @@ def test_a_failure_names_gits_own_reason(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreFailure, match="not installed"):
         git.run(["version"], git_dir=b"/x")
+
+
+def test_a_git_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of git's name that is none gives one sentence, also on the first call of a process."""
+    put_in_place_of_git(tmp_path, monkeypatch, "exit 0")
+    script = "from recorder import git\ngit.run(['version'], git_dir=b'/x')"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=dict(os.environ),
+        capture_output=True,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert b"StoreFailure: the git on the path does not work" in done.stderr
 
 
 def test_a_partial_clone_never_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
