@@ -94,7 +94,7 @@ def conclude(
     conflicts = [o for o in outcomes if isinstance(o, Conflict)] + blocked
     disputed = {conflict.path for conflict in conflicts}
     kept = {o.path: o.why for o in outcomes if isinstance(o, Kept)}
-    told = {path: why for path, why in {**(keep or {}), **kept}.items() if path not in disputed}
+    told = {p: why for p, why in {**(keep or {}), **kept}.items() if p not in disputed | done.keys()}
     left = disputed | kept.keys() | (wanted.keys() - done.keys())
     paths = {change.id: change.path for change in changes}
     steps = in_order(done.values())

@@ -129,7 +129,8 @@ def test_a_refusal_gives_the_reason_of_each_path(within: Within, folder: Path, p
 
 
 def test_a_conflict_is_not_also_kept(within: Within, folder: Path) -> None:
-    """What a person changed in the midst of a run, after the session had: one list names it."""
+    """What a person changed in the midst of a run, after the session had: one list names it,
+    whatever is done with it."""
     agent = within.agent("claude", folder)
     with within.watching() as watcher:
         watcher.prompt(
@@ -142,6 +143,8 @@ def test_a_conflict_is_not_also_kept(within: Within, folder: Path) -> None:
     files = within.json("rewind", "1", "--files", cwd=folder, check=4)["files"]
     assert [one["path"] for one in files["conflict"]] == ["made.txt"]
     assert files["keep"] == []
+    done = within.json("rewind", "1", "--files", "--on-conflict", "overwrite", cwd=folder)["files"]
+    assert (done["delete"], done["keep"], done["conflict"]) == (["made.txt"], [], [])
 
 
 def test_a_file_name_cannot_fake_a_line(within: Within, folder: Path) -> None:
