@@ -10,8 +10,8 @@ from cli.ground import Seen
 from cli.position import Standing, position_id
 from projections import changes, checkpoints
 from recorder.history import Operation
-from recorder.plan import plan_inverse, plan_revert, plan_rewind, plan_tree
-from recorder.planned import Options, Plan, Target
+from recorder.planning.plan import plan_inverse, plan_revert, plan_rewind, plan_tree
+from recorder.planning.planned import Options, Plan, Target
 
 if TYPE_CHECKING:
     import sqlite3

@@ -9,10 +9,10 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from recorder.ingest import Ingest
-from recorder.logfile import log_file
+from recorder.reading.ingest import Ingest
+from recorder.reading.logfile import log_file
+from recorder.reading.tail import opened
 from recorder.sources import all_sources
-from recorder.tail import opened
 
 if TYPE_CHECKING:
     from cli.context import Recording

@@ -32,7 +32,7 @@ def attributed(recording: Recording, session: SessionRow) -> list[Change]:
     """The changes of a session's work tree with their owners; none where nothing was captured."""
     from cli.ground import contains, locate
     from projections.history import adopt, inherited_runs, tree_history
-    from recorder.attribution import attribute
+    from recorder.planning.attribution import attribute
 
     if session.tree is None:
         return []

@@ -18,7 +18,7 @@ from projections.running import under_way
 from projections.sessions import SessionRow
 from recorder.conversation import Way, find_way, take
 from recorder.errors import NotFound, RecorderError, Refused
-from recorder.planned import Options, Plan, Warned, moved
+from recorder.planning.planned import Options, Plan, Warned, moved
 from recorder.rewind import Carried, Undertaking, carry_out
 from recorder.sources import source_of
 

@@ -12,12 +12,12 @@ import msgspec
 from projections import changes, operations
 from projections.capture import last_commit
 from projections.history import adopt, inherited_runs, tree_history
-from recorder.attribution import attribute, unseen_writes
 from recorder.errors import RecorderError, Refused
 from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
-from recorder.planned import Disk, Plan
-from recorder.settling import StateOf
+from recorder.planning.attribution import attribute, unseen_writes
+from recorder.planning.planned import Disk, Plan
+from recorder.planning.settling import StateOf
 from recorder.states import SKIPPED, GitPosition, PathState
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from recorder.states import PathNote
 
 if TYPE_CHECKING:
     from cli.context import Recording
+    from recorder.applying.recovery import Recovered
     from recorder.capture import Tree
-    from recorder.recovery import Recovered
     from recorder.worktree import WorkTree
 
 _HALF_DONE = """
@@ -53,7 +53,7 @@ def _recover_tree(recording: Recording, tree: str) -> list[str]:
     """Under the tree's lock an operation without an outcome belongs to no living process."""
     from cli.files import stored_files
     from projections.capture import known_tree
-    from recorder.recovery import unfinished
+    from recorder.applying.recovery import unfinished
     from recorder.worktree import still_there
 
     work_tree = known_tree(recording.views, tree)
@@ -75,8 +75,8 @@ def _recover_tree(recording: Recording, tree: str) -> list[str]:
 
 def _roll_back(recording: Recording, planned: RewindPlanned, work_tree: WorkTree, files: Tree) -> str:
     """The files first, then the conversation, then the fact: killed anywhere, it is done again whole."""
-    from recorder.finish import finish
-    from recorder.recovery import recover as roll_back
+    from recorder.applying.finish import finish
+    from recorder.applying.recovery import recover as roll_back
 
     recovered = roll_back(planned, work_tree.path, files)
     stays = _return_conversation(recording, planned)
@@ -129,7 +129,7 @@ def _tidy_up(recording: Recording, work_tree: WorkTree, files: Tree) -> None:
     """Remove what the last applied rewind displaced, and record what it wrote."""
     from projections import changes
     from projections.capture import last_commit
-    from recorder.recovery import sweep
+    from recorder.applying.recovery import sweep
 
     connection = recording.views.connection
     recording.views.catch_up()

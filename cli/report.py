@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cli.output import one_line as cut_to
 from cli.output import path_fields, path_text
 from recorder.plain import one_line
-from recorder.planned import Plan, Warned
+from recorder.planning.planned import Plan, Warned
 from recorder.rewind import Carried
 from recorder.states import PathNote
 

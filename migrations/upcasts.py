@@ -16,7 +16,7 @@ step only and is never touched again:
 
 from __future__ import annotations
 
-from recorder.mapper import Upcast
+from recorder.eventlog.mapper import Upcast
 
 UPCASTS: dict[str, Upcast] = {}
 """By old topic. Given to `open_log` by whoever opens the home."""

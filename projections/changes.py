@@ -1,7 +1,7 @@
 """What happened to the files of each work tree: captures and their deltas, runs, tool windows.
 
 The rows that `recorder.history` names; whose a change is, is decided from them when asked
-(`recorder.attribution`), because a tool's lines may reach the log after the change they explain.
+(`recorder.planning.attribution`), because a tool's lines may reach the log after the change they explain.
 """
 
 from __future__ import annotations

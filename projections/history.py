@@ -1,5 +1,5 @@
-"""The history of one work tree, put together from the views for `recorder.attribution` and
-`recorder.plan`."""
+"""The history of one work tree, put together from the views for `recorder.planning.attribution` and
+`recorder.planning.plan`."""
 
 from __future__ import annotations
 

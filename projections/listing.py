@@ -11,8 +11,8 @@ from projections import conversation
 from projections.checkpoints import Checkpoint, checkpoints_of
 from projections.conversation import PromptRow
 from projections.sessions import SessionRow
-from recorder.applied import takes_part
 from recorder.history import Change
+from recorder.planning.applied import takes_part
 from recorder.states import PathState
 
 

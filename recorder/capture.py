@@ -13,22 +13,22 @@ from types import MappingProxyType, TracebackType
 
 import msgspec
 
-from recorder import bygit, late, outside, repository, trees
-from recorder.batch import Batch
-from recorder.choice import Choice, Surroundings
-from recorder.difference import difference
+from recorder.capturing import bygit, late, outside, repository, trees
+from recorder.capturing.batch import Batch
+from recorder.capturing.choice import Choice, Surroundings
+from recorder.capturing.difference import difference
+from recorder.capturing.found import Folder, Found
+from recorder.capturing.ignore import Ignore
+from recorder.capturing.looking import OpenFolders
+from recorder.capturing.manifest import USUAL_FOLDER, Facts
+from recorder.capturing.scan import Scan
+from recorder.capturing.statcache import StatCache
+from recorder.capturing.store import Store
+from recorder.capturing.trees import Snapshot, Views
 from recorder.errors import NotFound, StoreFailure
-from recorder.found import Folder, Found
 from recorder.home import Home
-from recorder.ignore import Ignore
-from recorder.looking import OpenFolders
-from recorder.manifest import USUAL_FOLDER, Facts
 from recorder.policy import Policy
-from recorder.scan import Scan
-from recorder.statcache import StatCache
 from recorder.states import GitPosition, PathChange, PathNote, PathState
-from recorder.store import Store
-from recorder.trees import Snapshot, Views
 from recorder.worktree import WorkTree, remember_kind, still_there
 
 __all__ = ["Look", "Policy", "Tree"]

@@ -1,7 +1,7 @@
 """What happened to the files of one work tree, in order: what plans are computed from.
 
-Rows of the views, with no behaviour; `recorder.attribution` says whose each change is, and
-`recorder.plan` what a rewind would do.
+Rows of the views, with no behaviour; `recorder.planning.attribution` says whose each change is, and
+`recorder.planning.plan` what a rewind would do.
 """
 
 from __future__ import annotations

@@ -39,16 +39,25 @@ from eventsourcing.sqlite import (
 )
 from eventsourcing.utils import Environment, EnvType
 
-from recorder import bodies as body_store
-from recorder import chain
-from recorder import reached as log_files
-from recorder.chain import PAGE, Broken, Head, Walk, insert_facts, select_head, select_page, select_version
-from recorder.database import LOCK_TIMEOUT, address, meaning
 from recorder.errors import Conflict, IntegrityFailure, LogFailure
+from recorder.eventlog import bodies as body_store
+from recorder.eventlog import chain
+from recorder.eventlog import reached as log_files
+from recorder.eventlog.chain import (
+    PAGE,
+    Broken,
+    Head,
+    Walk,
+    insert_facts,
+    select_head,
+    select_page,
+    select_version,
+)
+from recorder.eventlog.database import LOCK_TIMEOUT, address, meaning
+from recorder.eventlog.mapper import Upcasts, decode, encode
+from recorder.eventlog.reached import Reached
 from recorder.events import Body, Fact
 from recorder.home import Home, sync_folder
-from recorder.mapper import Upcasts, decode, encode
-from recorder.reached import Reached
 
 __all__ = ["Broken", "EventLog", "Head", "Reached", "Stored", "Subscription", "open_log"]
 

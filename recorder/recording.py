@@ -83,7 +83,7 @@ def record_capture(
     the latest; `contents` are earlier contents of named files, by path, that the agent's log holds. Raises
     LogFailure where the log cannot take it.
     """
-    from recorder.late import WHY as LATE
+    from recorder.capturing.late import WHY as LATE
 
     capture = uuid.uuid4().hex[:16]
     try:

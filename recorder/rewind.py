@@ -16,10 +16,10 @@ from uuid import UUID
 
 import msgspec
 
-from recorder.apply import ApplyReport, apply, finish
+from recorder.applying.apply import ApplyReport, apply, finish
 from recorder.errors import Refused
 from recorder.events import Captured, CaptureFailed, RewindApplied, RewindFailed, RewindPlanned
-from recorder.planned import Plan, same
+from recorder.planning.planned import Plan, same
 from recorder.recording import Occasion, lock_name, record_capture
 from recorder.states import PathNote
 

@@ -16,7 +16,8 @@ from uuid import UUID
 
 import msgspec
 
-from recorder import events, ignore, repository
+from recorder import events
+from recorder.capturing import ignore, repository
 from recorder.errors import Refused
 from recorder.home import Home
 from recorder.policy import MAX_FOLDER_FILES

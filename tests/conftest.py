@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 _FOREIGN = ("GIT_", "RECORDER_", "PI_", "CLAUDE", "XDG_", "CODEX_", "GEMINI_", "OPENCODE")
 

@@ -64,7 +64,7 @@ def _differences(
     from cli.pick import the_checkpoint
     from projections.capture import known_tree
     from recorder.errors import Refused
-    from recorder.routes import inside
+    from recorder.planning.routes import inside
 
     chosen = [the_checkpoint(recording, arguments, word)[1] for word in words]
     commits = [commit_of(one) for one in chosen]

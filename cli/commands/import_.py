@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cli.context import Recording
     from cli.options import Subparsers
     from cli.output import Console
-    from recorder.importing import FileReport, ImportReport, Progress
+    from recorder.reading.importing import FileReport, ImportReport, Progress
 
 WHY = "it was imported from its log: nobody looked at the files when the prompt was given"
 
@@ -59,7 +59,7 @@ def _exit_code(report: ImportReport, named: Collection[bytes]) -> int:
 def _import(arguments: argparse.Namespace, recording: Recording, console: Console) -> ImportReport:
     from cli.progress import counting
     from cli.reactor import reactor_of
-    from recorder.importing import import_paths
+    from recorder.reading.importing import import_paths
     from recorder.sources import all_sources
 
     sources = all_sources()

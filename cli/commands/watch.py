@@ -53,8 +53,8 @@ class _Watch:
     """One watcher: reads, appends, captures, in one thread, until it is told to stop."""
 
     def __init__(self, recording: Recording, arguments: argparse.Namespace, console: Console) -> None:
-        from recorder.follow import Follower, all_roots
-        from recorder.ingest import Ingest
+        from recorder.reading.follow import Follower, all_roots
+        from recorder.reading.ingest import Ingest
         from recorder.sources import all_sources
 
         self._recording, self._console = recording, console
@@ -96,7 +96,7 @@ class _Watch:
     def _round(self) -> None:
         """Everything new is read and answered. What the log cannot take now is offered again later."""
         from recorder.errors import LogFailure
-        from recorder.logfile import NotALog
+        from recorder.reading.logfile import NotALog
 
         try:
             for piece in self._follower.poll():

@@ -1,6 +1,6 @@
 """What a source is: one agent's rules for where its logs lie and what a line of them says.
 
-A source turns lines into *records*, which are the same for every agent; `recorder.ingest` turns
+A source turns lines into *records*, which are the same for every agent; `recorder.reading.ingest` turns
 records into facts. A source keeps no state beyond one log file's reader, writes nothing, and never
 raises on a bad line: it answers with a record that says so.
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder import renames
+from recorder.applying import renames
 
 
 @pytest.fixture

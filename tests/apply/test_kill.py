@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from recorder import apply
-from recorder import folder as folders
+from recorder.applying import apply
+from recorder.applying import folder as folders
 from tests.apply.trees import (
     TOKEN,
     Counter,

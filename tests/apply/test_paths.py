@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from recorder.apply import apply, finish, roll_back
+from recorder.applying.apply import apply, finish, roll_back
 from recorder.events import FileStep
 from recorder.states import ABSENT
 from tests.apply.trees import (

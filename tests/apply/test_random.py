@@ -9,8 +9,8 @@ import tempfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder import renames
-from recorder.apply import apply, finish, roll_back
+from recorder.applying import renames
+from recorder.applying.apply import apply, finish, roll_back
 from tests.apply.trees import (
     TOKEN,
     Counter,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from uuid import uuid4
 
-from recorder.apply import apply
+from recorder.applying.apply import apply
+from recorder.applying.recovery import recover, sweep, unfinished
 from recorder.events import FileStep, RewindApplied, RewindFailed, RewindPlanned
-from recorder.recovery import recover, sweep, unfinished
 from tests.apply.trees import Counter, Store, at_effect, build, file, killed, paths, private, read, steps
 
 STREAM = uuid4()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from recorder.apply import apply, finish, roll_back
+from recorder.applying.apply import apply, finish, roll_back
 from recorder.errors import Failed
 from recorder.events import FileStep
 from recorder.states import ABSENT, PathState

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from recorder.apply import apply, finish, roll_back
+from recorder.applying.apply import apply, finish, roll_back
 from tests.apply.trees import (
     TOKEN,
     Counter,

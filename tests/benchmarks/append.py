@@ -21,11 +21,11 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from recorder.chain import GENESIS, TABLE, link
+from recorder.eventlog.chain import GENESIS, TABLE, link
+from recorder.eventlog.mapper import encode
 from recorder.events import Body, EntryAdded, Fact
 from recorder.home import open_home
 from recorder.log import open_log
-from recorder.mapper import encode
 
 Row = tuple[int, str, int, str, bytes, bytes]
 

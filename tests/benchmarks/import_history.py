@@ -90,8 +90,8 @@ def run_import(logs: Path, home: Path) -> None:
     """One import into a new home; prints seconds, peak memory in MB, lines and bytes read."""
     sys.path.insert(0, str(ROOT))
     from recorder.home import open_home
-    from recorder.importing import import_paths
     from recorder.log import open_log
+    from recorder.reading.importing import import_paths
     from recorder.sources import all_sources
 
     with open_log(open_home(home)) as log:

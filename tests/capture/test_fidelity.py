@@ -180,7 +180,7 @@ def test_bytes_survive_every_conversion_a_project_asks_git_for(tmp_path: Path) -
 
 def test_very_deep_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many levels are captured with few open folders; below the limit it is skipped, and said."""
-    monkeypatch.setattr("recorder.choice.MAX_DEPTH", 120)
+    monkeypatch.setattr("recorder.capturing.choice.MAX_DEPTH", 120)
     root = make_repository(tmp_path / "w")
     for level in range(1, 124):
         write(root / "/".join(["d"] * level) / "f", str(level))
@@ -218,8 +218,8 @@ def test_a_path_longer_than_the_system_takes(tmp_path: Path, request: pytest.Fix
 
 def test_a_large_file_is_streamed_and_stored_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file above the limit for memory is stored in pieces, once, and read back byte for byte."""
-    monkeypatch.setattr("recorder.filling.LARGE", 100_000)
-    monkeypatch.setattr("recorder.batch._CHUNK", 7_000)
+    monkeypatch.setattr("recorder.capturing.filling.LARGE", 100_000)
+    monkeypatch.setattr("recorder.capturing.batch._CHUNK", 7_000)
     root = make_repository(tmp_path / "w")
     content = os.urandom(300_001)
     write(root / "big", content)

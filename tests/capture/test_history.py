@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder import bygit
-from recorder.repository import HeadMove
+from recorder.capturing import bygit
+from recorder.capturing.repository import HeadMove
 from recorder.states import ABSENT
 from tests.capture.helpers import commit_all, look_once, make_repository, on_disk, open_tree, run_git, write
 

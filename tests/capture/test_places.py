@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from recorder.capturing.scan import Scan
 from recorder.errors import NotFound, Refused
 from recorder.home import open_home
-from recorder.scan import Scan
 from recorder.states import ABSENT, SKIPPED
 from recorder.worktree import resolve, still_there
 from tests.capture.helpers import (
@@ -56,7 +56,7 @@ def test_a_nested_repository_with_too_many_files_is_per_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is skipped with the reason; one that was captured while it was small keeps what was captured."""
-    monkeypatch.setattr("recorder.scan.MAX_NESTED_FILES", 5)
+    monkeypatch.setattr("recorder.capturing.scan.MAX_NESTED_FILES", 5)
     root = make_repository(tmp_path / "w")
     for folder, count in [("large", 8), ("grows", 4)]:
         make_repository(root / folder)

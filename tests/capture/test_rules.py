@@ -86,7 +86,7 @@ def test_a_broken_configuration_of_the_users_ignores_nothing_by_mistake(tmp_path
 
 def test_changed_rules_are_seen_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An ignore file, an exclude file or the index that changes is read anew, in one open process."""
-    monkeypatch.setattr("recorder.ignore.RACY_NS", 0)
+    monkeypatch.setattr("recorder.capturing.ignore.RACY_NS", 0)
     root = make_repository(tmp_path / "w")
     write(make_repository(root / "nested") / "n")
     for name in ["a", "b", "c"]:
@@ -226,7 +226,7 @@ def test_small_ignored_files_of_a_persons_own_are_captured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ignored `.env*` and `*.local*` files are captured up to a size and a number."""
-    monkeypatch.setattr("recorder.choice.MAX_SMALL_IGNORED_FILES", 2)
+    monkeypatch.setattr("recorder.capturing.choice.MAX_SMALL_IGNORED_FILES", 2)
     root = make_repository(tmp_path / "w")
     write(root / ".gitignore", "*\n!.gitignore\n")
     write(root / ".env", b"x" * 65_537)
@@ -258,7 +258,7 @@ def test_files_that_come_and_go_leave_no_trace(tmp_path: Path, monkeypatch: pyte
     root = make_repository(tmp_path / "w")
     write(root / "kept", "x")
     write(root / "a.tmp.123.0123456789ab", "half")
-    from recorder import looking
+    from recorder.capturing import looking
 
     real = os.open
 
@@ -275,7 +275,7 @@ def test_files_that_come_and_go_leave_no_trace(tmp_path: Path, monkeypatch: pyte
 
 def test_a_listing_goes_on_where_a_name_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is gone before its status is read takes nothing else with it."""
-    from recorder import scan
+    from recorder.capturing import scan
 
     root = make_repository(tmp_path / "w")
     write(root / "kept", "x")
@@ -298,7 +298,7 @@ def test_a_file_that_keeps_changing_is_unknown(tmp_path: Path, monkeypatch: pyte
     root = make_repository(tmp_path / "w")
     write(root / "busy", "x")
     write(root / "calm", "y")
-    from recorder import looking
+    from recorder.capturing import looking
 
     real = os.read
 

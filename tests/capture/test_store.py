@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from recorder import store as store_module
-from recorder import trees
+from recorder.capturing import store as store_module
+from recorder.capturing import trees
+from recorder.capturing.found import Folder, Found
+from recorder.capturing.looking import Leaf
+from recorder.capturing.manifest import Facts
+from recorder.capturing.store import Store, object_id
 from recorder.errors import NotFound, StoreFailure
-from recorder.found import Folder, Found
-from recorder.looking import Leaf
-from recorder.manifest import Facts
-from recorder.store import Store, object_id
 from tests.capture.helpers import (
     blob_id,
     everything,
@@ -144,7 +144,7 @@ def test_unchanged_files_are_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     write(root / "a", "1")
     tree, first = look_once(tmp_path, root)
     read: list[bytes] = []
-    from recorder import looking
+    from recorder.capturing import looking
 
     real = looking._read_whole
     monkeypatch.setattr(looking, "_read_whole", lambda *args: read.append(b"x") or real(*args))
@@ -260,7 +260,7 @@ def test_a_large_first_capture_is_written_in_several_packs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New objects are held up to a limit only."""
-    monkeypatch.setattr("recorder.batch._PENDING", 10_000)
+    monkeypatch.setattr("recorder.capturing.batch._PENDING", 10_000)
     root = make_repository(tmp_path / "w")
     for index in range(10):
         write(root / f"f{index}", os.urandom(4_000))

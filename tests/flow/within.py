@@ -21,11 +21,11 @@ from cli.reactor import reactor_of
 from projections.views import Views
 from recorder.events import Fact
 from recorder.home import open_home
-from recorder.ingest import Ingest
 from recorder.log import Stored
-from recorder.logfile import LogFile, log_file
+from recorder.reading.ingest import Ingest
+from recorder.reading.logfile import LogFile, log_file
+from recorder.reading.tail import opened
 from recorder.sources import all_sources
-from recorder.tail import opened
 from tests.flow.agents import Claude, Pi
 from tests.flow.conftest import Answer
 

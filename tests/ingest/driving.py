@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recorder.decision import Counts
 from recorder.events import EntryAdded, Fact, LineUnread
-from recorder.follow import Follower
-from recorder.ingest import Ingest, Outcome
 from recorder.log import EventLog
-from recorder.logfile import NotALog
+from recorder.reading.decision import Counts
+from recorder.reading.follow import Follower
+from recorder.reading.ingest import Ingest, Outcome
+from recorder.reading.logfile import NotALog
 from recorder.sources.base import Record, Root
 from tests.ingest.simple import SimpleSource, line, now
 from tests.ingest.test_tail import append

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder import ingest as ingest_module
 from recorder.errors import LogFailure
 from recorder.events import EntryAdded, LineUnread, session_stream
 from recorder.home import Home
-from recorder.ingest import Ingest
 from recorder.log import EventLog, open_log
-from recorder.logfile import log_file
-from recorder.session import Session
+from recorder.reading import ingest as ingest_module
+from recorder.reading.ingest import Ingest
+from recorder.reading.logfile import log_file
+from recorder.reading.session import Session
+from recorder.reading.tail import opened
 from recorder.sources.base import Call, Record, Return
-from recorder.tail import opened
 from tests.ingest.driving import Driven, all_facts, of
 from tests.ingest.simple import SimpleSource, entry, header, line, lines, prompt
 from tests.ingest.test_tail import append
@@ -310,11 +310,11 @@ def test_a_session_read_back_is_the_session_that_was_decided(
 
 def test_a_decision_taken_back_leaves_no_trace() -> None:
     """Going back to a mark restores everything that was known then."""
-    from recorder.deciding import decide
-    from recorder.decision import Read
     from recorder.events import Body
-    from recorder.moments import Clock
-    from recorder.tail import Lines
+    from recorder.reading.deciding import decide
+    from recorder.reading.decision import Read
+    from recorder.reading.moments import Clock
+    from recorder.reading.tail import Lines
 
     def read(some: list[Record]) -> Read:
         raw: list[Any] = [line(record)[:-1] for record in some]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from recorder import tail
 from recorder.events import (
     BranchLeft,
     Compacted,
@@ -31,7 +30,8 @@ from recorder.events import (
     session_stream,
 )
 from recorder.log import EventLog
-from recorder.moments import ROUNDING
+from recorder.reading import tail
+from recorder.reading.moments import ROUNDING
 from recorder.sources.base import Call, FileNamed, Record, Return
 from tests.ingest.driving import Driven, all_facts, fields, names, of
 from tests.ingest.simple import entry, header, iso, line, lines, now, prompt

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from inotify_simple import INotify
 
-from recorder.follow import BACKLOG, Follower, all_roots
-from recorder.logfile import LogFile, NotALog
+from recorder.reading.follow import BACKLOG, Follower, all_roots
+from recorder.reading.logfile import LogFile, NotALog
 from recorder.sources.base import Root
 from tests.ingest.simple import SimpleSource, entry, header, line, lines
 from tests.ingest.test_tail import Memory, append

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from recorder.events import BranchLeft, PromptGiven, SessionForked, SessionStarted
-from recorder.importing import ImportReport, Progress, import_paths
 from recorder.log import EventLog
+from recorder.reading.importing import ImportReport, Progress, import_paths
 from recorder.sources import all_sources
 from tests.ingest.driving import all_facts, of
 from tests.ingest.simple import SimpleSource, entry, header, line, lines
@@ -192,7 +192,7 @@ import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from recorder.home import open_home
-from recorder.importing import import_paths
+from recorder.reading.importing import import_paths
 from recorder.log import open_log
 from recorder.sources import all_sources
 with open_log(open_home(Path(sys.argv[2]))) as log:

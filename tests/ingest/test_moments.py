@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.moments import Clock, nanoseconds
-from recorder.tail import Lines
+from recorder.reading.moments import Clock, nanoseconds
+from recorder.reading.tail import Lines
 
 SECOND = 10**9
 SEEN = 1_700_000_000 * SECOND

@@ -6,8 +6,8 @@ import os
 import tracemalloc
 from pathlib import Path
 
-from recorder.reached import Reached
-from recorder.tail import CHECK, HEAD, LONGEST, MOST_LINES, LongLine, Opened, Tail, open_tail, opened
+from recorder.eventlog.reached import Reached
+from recorder.reading.tail import CHECK, HEAD, LONGEST, MOST_LINES, LongLine, Opened, Tail, open_tail, opened
 
 
 class Memory:

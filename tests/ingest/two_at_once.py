@@ -9,8 +9,8 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
 
     from recorder.home import open_home
-    from recorder.importing import Progress, import_paths
     from recorder.log import open_log
+    from recorder.reading.importing import Progress, import_paths
     from tests.ingest.simple import SimpleSource
 
     def tell(progress: Progress) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder.bodies import PART
 from recorder.errors import IntegrityFailure, NotFound
+from recorder.eventlog.bodies import PART
 from recorder.events import Body
 from recorder.home import open_home
 from recorder.log import open_log

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.chain import GENESIS, PAGE
 from recorder.errors import IntegrityFailure, LogFailure
+from recorder.eventlog.chain import GENESIS, PAGE
 from recorder.home import Home, open_home
 from recorder.log import open_log
 from tests.log.samples import OTHER, run, runs

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from migrations.upcasts import UPCASTS
-from recorder.chain import insert_facts
 from recorder.errors import IntegrityFailure
+from recorder.eventlog.chain import insert_facts
+from recorder.eventlog.mapper import decode, encode, topic_of
 from recorder.events import FACTS, Fact, RunSettled, RunStarted, Unread
 from recorder.log import open_log
-from recorder.mapper import decode, encode, topic_of
 from tests.log.samples import STREAM, facts, run
 
 AT = 1_700_000_000_000_000_000

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from recorder.chain import PAGE
+from recorder.eventlog.chain import PAGE
 from tests.log.samples import OTHER, STREAM, run, runs
 
 

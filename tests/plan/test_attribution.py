@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from recorder.attribution import attribute, unseen_writes
 from recorder.events import Body, FileStep, NamedFile
 from recorder.history import Change, Operation, Run, Transition, TreeHistory, Window
-from recorder.spans import relative_to
+from recorder.planning.attribution import attribute, unseen_writes
+from recorder.planning.spans import relative_to
 from recorder.states import ABSENT, SKIPPED, UNKNOWN, PathState
 from tests.plan.world import DIR, SECOND, World, file, oid
 

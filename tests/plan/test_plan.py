@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.applied import applied
 from recorder.events import FileStep, NamedFile
 from recorder.history import Change, Operation, Unseen
-from recorder.plan import (
+from recorder.planning.applied import applied
+from recorder.planning.plan import (
     Disk,
     Options,
     Plan,
@@ -19,7 +19,7 @@ from recorder.plan import (
     plan_tree,
     same,
 )
-from recorder.routes import Turn
+from recorder.planning.routes import Turn
 from recorder.states import ABSENT, SKIPPED, UNKNOWN, GitPosition, PathState
 from tests.plan.world import DIR, World, file, oid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder.applied import applied
+from recorder.planning.applied import applied
 from recorder.states import ABSENT
 from tests.plan.world import Checkpoint, World
 

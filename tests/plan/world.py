@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from recorder.attribution import attribute
 from recorder.events import FileStep, NamedFile
 from recorder.history import Change, Operation, Run, Transition, TreeHistory, Window
-from recorder.plan import Disk, Options, Plan, Target, plan_inverse, plan_rewind, plan_tree
-from recorder.spans import relative_to
+from recorder.planning.attribution import attribute
+from recorder.planning.plan import Disk, Options, Plan, Target, plan_inverse, plan_rewind, plan_tree
+from recorder.planning.spans import relative_to
 from recorder.states import ABSENT, PathState
 
 SECOND = 1_000_000_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import count
 from uuid import UUID
 
-from recorder.bodies import body_of
+from recorder.eventlog.bodies import body_of
 from recorder.events import (
     BranchLeft,
     Captured,

@@ -1,0 +1,228 @@
+"""What is ignored, by git's own answer, asked in bulk and remembered while no rule changed.
+
+A work tree has a zone per repository: its own, and each nested one's. Tracked files are known from the
+zone's index and never asked about; for the rest one `check-ignore` without the index is run for each
+level of folders, so that it always reads the rules as they are now. In a plain folder the shadow store
+stands in for the repository, and the same rules hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+from recorder import git
+from recorder.capturing.repository import Repository
+from recorder.capturing.statcache import RACY_NS, signature
+from recorder.errors import StoreFailure
+
+Verdict = bool | str
+"""Ignored or not; or why it cannot be said."""
+
+_MAX_PATH = 4000
+"""Bytes of a path that the system, and so git, still takes in one piece."""
+
+_TOO_LONG = "its path is too long for git to say whether it is ignored"
+
+_MAX_DEATHS = 8
+"""A query that dies is asked again without the path it died on, this often."""
+
+
+class Zone:
+    """The part of a work tree that one repository's rules hold for.
+
+    `prefix` is its folder in the work tree, `key` stands for everything that its rules depend on but
+    the ignore files in its folders. `tracked` and `folders` are paths relative to it.
+    """
+
+    def __init__(self, prefix: bytes, top: bytes, repository: Repository | None, git_dir: bytes) -> None:
+        self.prefix, self.top = prefix, top
+        self.repository, self.git_dir = repository, git_dir
+        self.excludes = ""
+        self.key = b""
+        self.why_not: str | None = None
+        self.tracked: frozenset[bytes] = frozenset()
+        self.folders: frozenset[bytes] = frozenset()
+        self._index_key: bytes | None = None
+        self._config_key: bytes | None = None
+
+    def tracks(self, path: bytes) -> bool:
+        """Whether git tracks this path of the work tree, or something below it."""
+        inner = path[len(self.prefix) + 1 :] if self.prefix else path
+        return inner in self.tracked or inner in self.folders
+
+    def refresh(self, now: int) -> None:
+        """Read again what changed since the last time. What cannot be read stays as last known; where
+        nothing is known of the rules, `why_not` says why."""
+        self.why_not = None
+        with contextlib.suppress(StoreFailure):
+            self._refresh_tracked(now)
+        try:
+            self._refresh_excludes(now)
+        except StoreFailure as error:
+            if self._config_key is None:
+                self.why_not = f"git cannot say whether it is ignored: {error.message}"
+        common = self.repository.common_dir if self.repository else self.git_dir
+        self.key = _digest(
+            self.git_dir,
+            os.fsencode(self.excludes),
+            _file_key(os.fsencode(self.excludes), now),
+            _file_key(common + b"/info/exclude", now),
+            _file_key(common + b"/config", now),
+        )
+
+    def _refresh_excludes(self, now: int) -> None:
+        common = self.repository.common_dir if self.repository else self.git_dir
+        key = _digest(*(_file_key(file, now) for file in (common + b"/config", *_users_configs())))
+        if key == self._config_key:
+            return
+        arguments = ["config", "--type=path", "--get", "core.excludesFile"]
+        answer = git.run(arguments, git_dir=self.git_dir, users_config=True)
+        if answer.status not in (0, 1):
+            raise StoreFailure(answer.complaint)
+        self.excludes = os.fsdecode(answer.out).rstrip("\n") or default_excludes()
+        self._config_key = key
+
+    def _refresh_tracked(self, now: int) -> None:
+        if self.repository is None:
+            return
+        key = _file_key(self.repository.index, now)
+        if key == self._index_key:
+            return
+        out = git.demand(["ls-files", "-z"], git_dir=self.git_dir, work_tree=self.top)
+        self.tracked = frozenset(out.split(b"\0")) - {b""}
+        self.folders = frozenset(_parents(self.tracked))
+        self._index_key = key
+
+
+class Ignore:
+    """The ignore rules of one work tree, with what they said before. `fallback` is the git folder that
+    stands in where the work tree has no repository."""
+
+    def __init__(self, fallback: bytes, root: bytes) -> None:
+        self._fallback, self._root = fallback, root
+        self._zones: dict[bytes, Zone] = {}
+        self._known: dict[bytes, tuple[bytes, dict[bytes, bool]]] = {}
+
+    def zone(self, prefix: bytes, repository: Repository | None, now: int) -> Zone:
+        """The zone whose top is the folder `prefix`, as its rules are at `now` (ns)."""
+        git_dir = repository.git_dir if repository else self._fallback
+        zone = self._zones.get(prefix)
+        if zone is None or zone.git_dir != git_dir:
+            top = self._root.rstrip(b"/") + b"/" + prefix if prefix else self._root
+            zone = self._zones[prefix] = Zone(prefix, top, repository, git_dir)
+        zone.refresh(now)
+        return zone
+
+    def known(self, folder: bytes, key: bytes) -> dict[bytes, bool]:
+        """What was said of the names in this folder under the rules that `key` stands for; a folder's
+        name ends in a slash. To be added to."""
+        standing = self._known.get(folder)
+        if standing is None or standing[0] != key:
+            standing = self._known[folder] = (key, {})
+        return standing[1]
+
+    def ask(self, zone: Zone, paths: Sequence[bytes]) -> list[Verdict]:
+        """Git's verdict on each path of the work tree."""
+        if any(len(self._root) + len(path) > _MAX_PATH for path in paths):
+            short = [path for path in paths if len(self._root) + len(path) <= _MAX_PATH]
+            answers = dict(zip(short, self.ask(zone, short), strict=True))
+            return [answers.get(path, _TOO_LONG) for path in paths]
+        cut = len(zone.prefix) + 1 if zone.prefix else 0
+        left = [path[cut:] for path in paths]
+        verdicts: list[Verdict] = []
+        deaths = 0
+        why = zone.why_not
+        while left and why is None:
+            said, death = _check(zone, left)
+            verdicts += said
+            left = left[len(said) :]
+            if death and left:
+                deaths += 1
+                verdicts.append(death)
+                left = left[1:]
+                why = death if deaths == _MAX_DEATHS else None
+        return verdicts + [why or ""] * len(left)
+
+    def ignored_below(self, found: Iterable[tuple[bytes, bool]]) -> frozenset[bytes]:
+        """Of the paths in a plain folder, those that are ignored or that git can say nothing of."""
+        zone = self._zones.get(b"") or self.zone(b"", None, 0)
+        paths = [path for path, _ in found]
+        return frozenset(
+            path for path, verdict in zip(paths, self.ask(zone, paths), strict=True) if verdict is not False
+        )
+
+
+def key_below(key: bytes, ignore_file: os.stat_result | None, now: int) -> bytes:
+    """What the rules below a folder depend on, from what they depend on above it and its own ignore file."""
+    if ignore_file is None:
+        return key
+    return _digest(key, signature(ignore_file) + _racy(ignore_file, now))
+
+
+def default_excludes() -> str:
+    """Where git looks for the user's ignore rules when nothing is configured (gitignore(5))."""
+    return os.fsdecode(_users_folder() + b"/ignore")
+
+
+def _check(zone: Zone, paths: Sequence[bytes]) -> tuple[list[bool], str | None]:
+    """The verdicts up to where git died, and why it did. `./` keeps a name from being taken for magic."""
+    stdin = b"".join(b"./%b\0" % path for path in paths)
+    try:
+        answer = git.run(
+            ["check-ignore", "--no-index", "-z", "--stdin", "-v", "-n"],
+            git_dir=zone.git_dir,
+            work_tree=zone.top,
+            stdin=stdin,
+            config=(f"core.excludesFile={zone.excludes}",),
+        )
+    except StoreFailure as error:
+        return [], f"git cannot say whether it is ignored: {error.message}"
+    fields = answer.out.split(b"\0")
+    patterns = fields[2 : len(fields) - len(fields) % 4 : 4]
+    verdicts = [bool(pattern) and not pattern.startswith(b"!") for pattern in patterns][: len(paths)]
+    if answer.status in (0, 1) and len(verdicts) == len(paths):
+        return verdicts, None
+    return verdicts, f"git cannot say whether it is ignored: {answer.complaint}"
+
+
+def _parents(paths: Iterable[bytes]) -> set[bytes]:
+    parents: set[bytes] = set()
+    for path in paths:
+        end = path.rfind(b"/")
+        while end > 0 and path[:end] not in parents:
+            parents.add(path[:end])
+            end = path.rfind(b"/", 0, end)
+    return parents
+
+
+def _users_configs() -> tuple[bytes, bytes]:
+    return os.path.expanduser(b"~/.gitconfig"), _users_folder() + b"/config"
+
+
+def _users_folder() -> bytes:
+    base = os.environb.get(b"XDG_CONFIG_HOME") or os.path.expanduser(b"~/.config")
+    return base + b"/git"
+
+
+def _file_key(file: bytes, now: int) -> bytes:
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return b"-"
+    return signature(status) + _racy(status, now)
+
+
+def _racy(status: os.stat_result, now: int) -> bytes:
+    """A file that changed just now may change again unseen: its key is good for this once."""
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    return b"%d" % now if changed > now - RACY_NS else b""
+
+
+def _digest(*parts: bytes) -> bytes:
+    whole = blake2b(digest_size=16)
+    for part in parts:
+        whole.update(len(part).to_bytes(4, "big") + part)
+    return whole.digest()

@@ -1,0 +1,1 @@
+"""Whose each change is, which are applied, and what a rewind would do: pure, nothing is read or written."""
