@@ -56,6 +56,7 @@ def to_checkpoint(
         text=text_of(recording, session.stream, one.entry),
         then=changes.git_positions(connection, tree).get(one.capture or ""),
         conversation_moves=prompt is None or prompt["how"] != "absorbed",
+        then_whole=True,
     )
 
 

@@ -52,6 +52,8 @@ class Aim(NamedTuple):
     """The verb of the operation that is taken back, or done again."""
     then: GitPosition | None = None
     conversation_moves: bool = True
+    then_whole: bool = False
+    """Whether the state of a checkpoint is wanted, not the inverse or the revert of something."""
 
 
 class _Talk:
@@ -74,6 +76,7 @@ def go(
 ) -> int:
     """Plan, ask where a person can answer, carry out, report; returns the exit code."""
     from cli.catching_up import catch_up_log
+    from cli.left_out import left_out_warnings
     from cli.paths import check_paths
     from cli.policy import policy_of
     from recorder.capture import Tree
@@ -100,7 +103,10 @@ def go(
         check_paths(recording, tree, work_tree, options.paths, [target, ground.last_commit()])
         plan = ground.plan()
         talk = _talk(arguments, recording, session, aim)
-        report = Report(session, aim, talk.way, _warnings(recording, session, aim, plan, ground.git))
+        warnings = _warnings(recording, session, aim, plan, ground.git)
+        if aim.then_whole and what != "conversation":
+            warnings += left_out_warnings(tree, work_tree, target, ground.last_commit(), options.paths)
+        report = Report(session, aim, talk.way, warnings)
         _refuse_while_running(arguments, recording, session, aim, plan)
         if arguments.dry_run:
             return report.planned(plan, arguments, console)

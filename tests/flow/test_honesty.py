@@ -78,3 +78,46 @@ def test_whatever_starts_next_rolls_back(
 
     assert "was rolled back" in answer.err
     assert snapshot(folder) == before
+
+
+def test_what_was_left_out_and_is_gone_is_named(recorder: Recorder, folder: Path) -> None:
+    """A large untracked file and an ignored one that the run deleted cannot come back, and a large one that
+    it made stays: the rewind says each; what was captured comes back."""
+    (folder / ".gitignore").write_text("*.log\n")
+    (folder / "huge.bin").write_bytes(b"x" * (3 << 20))
+    (folder / "old.log").write_text("x\n")
+    with recorder.watching():
+        agent = recorder.pi(folder)
+        agent.give("clean")
+        time.sleep(THINKING)
+        agent.shell("rm", lambda: [(folder / one).unlink() for one in ("huge.bin", "old.log", "notes.md")])
+        agent.shell("dd", lambda: (folder / "made.bin").write_bytes(b"y" * (3 << 20)))
+        agent.done()
+        recorder.wait_for(folder, agent.session, 1)
+    done = recorder.json("rewind", "1", "--files", cwd=folder)
+
+    told = [one["message"] for one in done["warnings"] if one["code"] == "left_out"]
+    assert "huge.bin" in told[0] and "old.log" in told[0]
+    assert "made.bin" in told[1] and (folder / "made.bin").exists()
+    assert (folder / "notes.md").exists()
+
+
+def test_a_write_through_a_link_to_the_outside_is_named(
+    recorder: Recorder, folder: Path, tmp_path: Path
+) -> None:
+    """The real file is meant; what stood there before nobody knew, and the rewind says so (6)."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "g").write_text("from before\n")
+    (folder / "lnk").symlink_to(outside)
+    with recorder.watching():
+        agent = recorder.pi(folder)
+        agent.give("write there")
+        time.sleep(THINKING)
+        agent.write("lnk/g", "by the agent\n")
+        agent.done()
+        recorder.wait_for(folder, agent.session, 1)
+    done = recorder.json("rewind", "1", "--files", cwd=folder, check=6)
+
+    assert done["status"] == "partial" and done["files"]["unrecovered"] == [str(outside / "g")]
+    assert (outside / "g").read_text() == "by the agent\n"
