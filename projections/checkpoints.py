@@ -224,16 +224,6 @@ def uncaptured(connection: sqlite3.Connection) -> list[Checkpoint]:
     return [_checkpoint(row) for row in rows]
 
 
-def live_commits(connection: sqlite3.Connection, tree: str) -> set[str]:
-    """The captures of a work tree that something still needs: checkpoints that are not retired, before
-    and after; and every capture that no checkpoint owns (starts, safeties, rewinds) is asked for by
-    `recorder.retention` on its own."""
-    rows = connection.execute(
-        "SELECT commit_id, after_commit FROM checkpoints WHERE tree = ? AND retired IS NULL", (tree,)
-    )
-    return {commit for row in rows for commit in row if commit}
-
-
 def _checkpoint(row: sqlite3.Row) -> Checkpoint:
     values = [row[key] for key in row.keys()]  # noqa: SIM118 (a Row iterates over values)
     fields = dict(zip(Checkpoint._fields, values, strict=True))

@@ -241,13 +241,6 @@ class Tree:
             return False
         return True
 
-    def put_blob(self, content: bytes) -> str:
-        """Store a content that no capture holds yet; it is safe until the next `collect`."""
-        batch = Batch(self._store, dry=False)
-        oid = batch.whole(content)
-        batch.flush()
-        return oid.hex()
-
     def current(self, path: bytes) -> PathState:
         """What stands at a path now, relative to the work tree or absolute; links are not followed."""
         key = self._relative(path)

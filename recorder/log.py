@@ -396,11 +396,6 @@ class EventLog:
         with self._reading() as cursor:
             return log_files.select_generation(cursor, generation)
 
-    def generations(self, path: bytes) -> list[Reached]:
-        """What is known of the files that were read at this path, newest first."""
-        with self._reading() as cursor:
-            return log_files.select_path(cursor, path)
-
     def all_reached(self) -> list[Reached]:
         with self._reading() as cursor:
             return log_files.select_all(cursor)

@@ -18,7 +18,7 @@ from recorder.errors import RecorderError
 from recorder.events import Captured, CaptureFailed, Fact, TreeOpened
 
 if TYPE_CHECKING:
-    from recorder.capture import Tree
+    from recorder.capture import Look, Tree
     from recorder.log import EventLog
     from recorder.worktree import WorkTree
 
@@ -95,40 +95,45 @@ def record_capture(
             contents=contents,
         )
     except RecorderError as error:
-        return _append(
-            log,
-            CaptureFailed(
-                originator_id=stream,
-                originator_version=log.version(stream) + 1,
-                at=time.time_ns(),
-                capture=capture,
-                moment=occasion.moment,
-                session=occasion.session,
-                entry=occasion.entry,
-                why=error.message,
-            ),
-        )
-    return _append(
-        log,
-        Captured(
-            originator_id=stream,
-            originator_version=log.version(stream) + 1,
-            at=look.ended_at,
-            capture=capture,
-            moment=occasion.moment,
-            source=occasion.source,
-            session=occasion.session,
-            entry=occasion.entry,
-            operation=occasion.operation,
-            began_at=look.began_at,
-            commit=look.commit,
-            delta=look.delta,
-            unknown=look.unknown,
-            skipped=look.skipped,
-            files=look.files,
-            git=look.git,
-            late=_late(occasion, previous_at) or any(note.why == LATE for note in look.unknown),
-        ),
+        return _append(log, _failed(log, stream, occasion, capture, error.message))
+    late = _late(occasion, previous_at) or any(note.why == LATE for note in look.unknown)
+    return _append(log, _captured(log, stream, occasion, capture, look, late=late))
+
+
+def _captured(
+    log: EventLog, stream: UUID, occasion: Occasion, capture: str, look: Look, *, late: bool
+) -> Captured:
+    return Captured(
+        originator_id=stream,
+        originator_version=log.version(stream) + 1,
+        at=look.ended_at,
+        capture=capture,
+        moment=occasion.moment,
+        source=occasion.source,
+        session=occasion.session,
+        entry=occasion.entry,
+        operation=occasion.operation,
+        began_at=look.began_at,
+        commit=look.commit,
+        delta=look.delta,
+        unknown=look.unknown,
+        skipped=look.skipped,
+        files=look.files,
+        git=look.git,
+        late=late,
+    )
+
+
+def _failed(log: EventLog, stream: UUID, occasion: Occasion, capture: str, why: str) -> CaptureFailed:
+    return CaptureFailed(
+        originator_id=stream,
+        originator_version=log.version(stream) + 1,
+        at=time.time_ns(),
+        capture=capture,
+        moment=occasion.moment,
+        session=occasion.session,
+        entry=occasion.entry,
+        why=why,
     )
 
 

@@ -51,10 +51,5 @@ def select_generation(cursor: sqlite3.Cursor, generation: str) -> Reached | None
     return None if row is None else Reached(*row)
 
 
-def select_path(cursor: sqlite3.Cursor, path: bytes) -> list[Reached]:
-    rows = cursor.execute(_SELECT + "WHERE path=? ORDER BY seen DESC", (path,))
-    return [Reached(*row) for row in rows]
-
-
 def select_all(cursor: sqlite3.Cursor) -> list[Reached]:
     return [Reached(*row) for row in cursor.execute(_SELECT + "ORDER BY seen DESC")]

@@ -118,12 +118,6 @@ def parents(path: bytes) -> Iterator[bytes]:
         yield path
 
 
-def relative_to(root: bytes) -> Locate:
-    """For named paths that are free of links: relative where below `root`, else as they are."""
-    head = root.rstrip(b"/") + b"/"
-    return lambda path: path[len(head) :] if path.startswith(head) else path
-
-
 def _times(window: Window, run: Run | None, history: TreeHistory) -> Iterator[tuple[int, int, str]]:
     """Began, ended and evidence of the spans that a call gives."""
     if window.background and run is not None:

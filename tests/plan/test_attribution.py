@@ -9,9 +9,8 @@ import pytest
 from recorder.events import Body, FileStep, NamedFile
 from recorder.history import Change, Operation, Run, Transition, TreeHistory, Window
 from recorder.planning.attribution import attribute, unseen_writes
-from recorder.planning.spans import relative_to
 from recorder.states import ABSENT, SKIPPED, UNKNOWN, PathState
-from tests.plan.world import DIR, SECOND, World, file, oid
+from tests.plan.world import DIR, SECOND, World, file, oid, relative_to
 
 V0, V1, V2 = file("0"), file("1"), file("2")
 MS = 1_000_000

@@ -15,7 +15,7 @@ from recorder.events import FileStep, NamedFile
 from recorder.history import Change, Operation, Run, Transition, TreeHistory, Window
 from recorder.planning.attribution import attribute
 from recorder.planning.plan import Disk, Options, Plan, Target, plan_inverse, plan_rewind, plan_tree
-from recorder.planning.spans import relative_to
+from recorder.planning.spans import Locate
 from recorder.states import ABSENT, PathState
 
 SECOND = 1_000_000_000
@@ -32,6 +32,12 @@ def oid(text: str) -> str:
 
 
 DIR = PathState("dir", 0o755)
+
+
+def relative_to(root: bytes) -> Locate:
+    """For named paths that are free of links: relative where below `root`, else as they are."""
+    head = root.rstrip(b"/") + b"/"
+    return lambda path: path[len(head) :] if path.startswith(head) else path
 
 
 @dataclass
