@@ -12,39 +12,25 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 
 class SimulatedAgent:
-    """One session in a folder. Its log appears in `<agent folder>/sessions/` with the first prompt."""
+    """One session in a folder, with its log below `<agent folder>/sessions/`."""
 
-    def __init__(self, agent_folder: Path, folder: Path, session: str, *, thinking: float = 0.6) -> None:
+    def __init__(self, agent_folder: Path, folder: Path, session: str, *, thinking: float = 1.0) -> None:
         """`thinking` is how long (s) the model takes before it answers a prompt."""
         self._folder, self._thinking = folder, thinking
         slug = "--" + str(folder).strip("/").replace("/", "-") + "--"
         self.log = (
             agent_folder / "sessions" / slug / f"{_now().replace(':', '-').replace('.', '-')}_{session}.jsonl"
         )
-        self._header = {
-            "type": "session",
-            "version": 3,
-            "id": session,
-            "timestamp": _now(),
-            "cwd": str(folder),
-        }
         self._ids = (f"{number:08x}" for number in itertools.count(0x10))
         self._calls = (f"call_{number}" for number in itertools.count(1))
         self._leaf: str | None = None
-
-    def __enter__(self) -> SimulatedAgent:
         self.log.parent.mkdir(parents=True)
-        self._append(self._header)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+        self._append(
+            {"type": "session", "version": 3, "id": session, "timestamp": _now(), "cwd": str(folder)}
+        )
 
     def prompt(self, text: str, *steps: tuple[str, dict[str, object], Callable[[], None]]) -> str:
         """Give a prompt; each step is a tool, its arguments, and what it does. Returns the entry's id."""

@@ -91,30 +91,30 @@ class _Demo:
         from cli.simulated_agent import SimulatedAgent
 
         app = self._folder / "app.py"
-        with SimulatedAgent(self._agent_folder, self._folder, str(uuid.uuid4())) as agent:
-            self._tell("  prompt 1: “Add a test.” The agent writes test_app.py.")
-            test = "from app import greet\n\n\ndef test_greet():\n    assert greet('Ada') == 'Hello, Ada!'\n"
-            agent.prompt(
-                "Add a test.",
-                (
-                    "write",
-                    {"path": "test_app.py", "content": test},
-                    lambda: _write(self._folder / "test_app.py", test),
-                ),
-            )
-            self._settle()
-            before = self._bytes("before prompt 2")
-            self._tell("  prompt 2: “Clean up.” The agent runs a shell command that goes too far.")
-            command = "sed -i s/Hello/Bye/ app.py && rm -r test_app.py notes.md && echo done > report.txt"
-            agent.prompt(
-                "Clean up.",
-                (
-                    "bash",
-                    {"command": command},
-                    lambda: _shell(command, app.parent),
-                ),
-            )
-            self._settle()
+        agent = SimulatedAgent(self._agent_folder, self._folder, str(uuid.uuid4()))
+        self._tell("  prompt 1: “Add a test.” The agent writes test_app.py.")
+        test = "from app import greet\n\n\ndef test_greet():\n    assert greet('Ada') == 'Hello, Ada!'\n"
+        agent.prompt(
+            "Add a test.",
+            (
+                "write",
+                {"path": "test_app.py", "content": test},
+                lambda: _write(self._folder / "test_app.py", test),
+            ),
+        )
+        self._settle()
+        before = self._bytes("before prompt 2")
+        self._tell("  prompt 2: “Clean up.” The agent runs a shell command that goes too far.")
+        command = "sed -i s/Hello/Bye/ app.py && rm -r test_app.py notes.md && echo done > report.txt"
+        agent.prompt(
+            "Clean up.",
+            (
+                "bash",
+                {"command": command},
+                lambda: _shell(command, app.parent),
+            ),
+        )
+        self._settle()
         return before, self._bytes("after prompt 2")
 
     @contextlib.contextmanager
