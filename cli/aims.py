@@ -35,27 +35,26 @@ def to_checkpoint(
     connection = recording.views.connection
     if what != "conversation":
         captured_checkpoint(one)
-    capture = connection.execute("SELECT began_at FROM captures WHERE capture = ?", (one.capture,)).fetchone()
-    target = Target(position=one.capture_position or 0, at=capture["began_at"] if capture else 0)
     tree = one.tree or changes.tree_of(connection, session.stream) or ""
     prompt = connection.execute(
-        "SELECT entries.parent, prompts.how FROM prompts JOIN entries USING (stream, entry)"
-        " WHERE stream = ? AND entry = ?",
+        "SELECT entries.parent, prompts.how, prompts.reference_at FROM prompts"
+        " JOIN entries USING (stream, entry) WHERE stream = ? AND entry = ?",
         (session.stream, one.entry),
     ).fetchone()
+    target = Target(position=one.capture_position or 0, at=prompt["reference_at"])
     then = _states_at(recording, one) if scope == "tree" else None
     return Aim(
         verb=verb,
         tree=tree,
         checkpoint=one,
         make=lambda seen, options: _plan(seen, options, session.stream, target, then),
-        keep=prompt["parent"] if prompt else None,
+        keep=prompt["parent"],
         prompt=one.entry,
         position_before=position_id(at, session.stream),
         position_after=one.id,
         text=text_of(recording, session.stream, one.entry),
         then=changes.git_positions(connection, tree).get(one.capture or ""),
-        conversation_moves=prompt is None or prompt["how"] != "absorbed",
+        conversation_moves=prompt["how"] != "absorbed",
         then_whole=True,
     )
 

@@ -28,7 +28,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The checkpoint to go to: its capture's log position, and when that began to read (ns)."""
+    """The checkpoint to go to: its capture's log position, and the moment (ns) that it is to show."""
 
     position: int
     at: int
