@@ -131,6 +131,7 @@ def _pending(look: Look, since: int) -> tuple[Transition, ...]:
             before=change.before,
             after=change.after,
             changed_at=change.changed_at,
+            above_changed_at=change.above_changed_at,
             by_git=change.by_git,
             since=since,
             until=look.ended_at,

@@ -31,7 +31,8 @@ CREATE TABLE captures (
 CREATE INDEX captures_by_tree ON captures (tree, position);
 CREATE TABLE transitions (
     id TEXT PRIMARY KEY, tree TEXT, position INTEGER, ordinal INTEGER, path BLOB, before BLOB, after BLOB,
-    changed_at INTEGER, by_git INTEGER, since INTEGER, until INTEGER, operation TEXT
+    changed_at INTEGER, by_git INTEGER, since INTEGER, until INTEGER, operation TEXT,
+    above_changed_at INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX transitions_by_tree ON transitions (tree, position, ordinal);
 CREATE TABLE runs (
@@ -89,7 +90,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
         ),
     )
     connection.executemany(
-        "INSERT INTO transitions VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO transitions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             (
                 f"{fact.capture}:{ordinal}",
@@ -104,6 +105,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
                 since,
                 fact.at,
                 fact.operation,
+                change.above_changed_at,
             )
             for ordinal, change in enumerate(fact.delta)
         ),
@@ -250,6 +252,7 @@ def transitions_of(connection: sqlite3.Connection, tree: str) -> tuple[Transitio
             since=row["since"],
             until=row["until"],
             operation=row["operation"],
+            above_changed_at=row["above_changed_at"],
         )
         for row in rows
     )

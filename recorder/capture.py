@@ -191,7 +191,11 @@ class Tree:
         if before is None:
             return []
         return [
-            msgspec.structs.replace(change, changed_at=found.changed_at(change.path))
+            msgspec.structs.replace(
+                change,
+                changed_at=found.changed_at(change.path),
+                above_changed_at=found.above_changed_at(change.path),
+            )
             for change in difference(before, after)
         ]
 

@@ -28,6 +28,7 @@ class Transition(msgspec.Struct, frozen=True):
     since: int
     until: int
     operation: str | None = None
+    above_changed_at: int = 0
 
 
 class Run(msgspec.Struct, frozen=True):

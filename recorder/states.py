@@ -38,7 +38,9 @@ class PathChange(msgspec.Struct, frozen=True, array_like=True):
     `path` is relative to the work tree, with `/`, raw bytes; absolute for a file outside it.
     `changed_at` is in ns since the epoch, by the file system: the change time of what stands there,
     or the time of the last change in the folder that it is gone from; 0 where neither is known.
-    `by_git` tells that before and after are what two HEADs joined by a git operation hold there.
+    `above_changed_at` is the latest change time of the folders above it: what is moved with its folder
+    keeps its own times. `by_git` tells that before and after are what two HEADs joined by a git operation
+    hold there.
     """
 
     path: bytes
@@ -46,6 +48,7 @@ class PathChange(msgspec.Struct, frozen=True, array_like=True):
     after: PathState
     changed_at: int = 0
     by_git: bool = False
+    above_changed_at: int = 0
 
 
 class PathNote(msgspec.Struct, frozen=True, array_like=True):

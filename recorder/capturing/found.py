@@ -60,6 +60,18 @@ class Found(msgspec.Struct):
             return here.ctime
         return here.mtime if left else here.ctime
 
+    def above_changed_at(self, path: bytes) -> int:
+        """The latest change time of the folders above a path in the work tree; 0 outside it."""
+        if path in self.outside:
+            return 0
+        here, latest = self.root, self.root.ctime
+        for name in path.split(b"/")[:-1]:
+            below = here.entries.get(name)
+            if not isinstance(below, Folder):
+                break
+            here, latest = below, max(latest, below.ctime)
+        return latest
+
     def put(self, path: bytes, leaf: Leaf) -> None:
         """Say something else of a relative path; where its folder is not there, of the first missing one."""
         here, left = self.nearest(path)

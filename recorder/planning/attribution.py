@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
-from recorder.planning.spans import SLACK, Locate, Span, Spans, parents, spans_of
+from recorder.planning.spans import SLACK, TICK, Locate, Span, Spans, parents, spans_of
 from recorder.states import PathState
 
 Contains = Callable[[str, Body], bool]
@@ -145,7 +145,8 @@ def _owned(
 def _moment(change: Transition, folders: dict[tuple[str, bytes], int]) -> tuple[int, bool]:
     """When the change happened (ns), and whether that is exact or only the latest it can have been."""
     if not change.after.present:
-        return change.changed_at or change.until, False
+        moment = change.changed_at or change.until
+        return (change.above_changed_at if _came_with_a_folder(change) else moment), False
     if change.changed_at >= change.since - SLACK:
         return change.changed_at, True
     # Older than the capture that did not have it: it came with a folder that was moved to here.
@@ -153,7 +154,15 @@ def _moment(change: Transition, folders: dict[tuple[str, bytes], int]) -> tuple[
         moved_at = folders.get((_capture(change), folder), 0)
         if moved_at >= change.since - SLACK:
             return moved_at, True
+    if _came_with_a_folder(change):
+        return change.above_changed_at, False
     return change.changed_at, True
+
+
+def _came_with_a_folder(change: Transition) -> bool:
+    """Whether a folder took another one's place: the times of what lies in it are older than the capture
+    before, and only a folder above has changed since."""
+    return 0 < change.changed_at < change.since - SLACK <= change.above_changed_at
 
 
 def _naming(change: Transition, spans: Spans, moment: int, contains: Contains) -> list[Span]:
@@ -161,7 +170,17 @@ def _naming(change: Transition, spans: Spans, moment: int, contains: Contains) -
     if change.before.kind == change.after.kind and change.before.oid == change.after.oid:
         return []
     named = spans.naming_path(change.path, change.since, moment or change.until)
-    return [span for span in named if not span.failed and _may_have_run(span, change, contains)]
+    return [
+        span
+        for span in named
+        if not span.failed and _not_over(span, change) and _may_have_run(span, change, contains)
+    ]
+
+
+def _not_over(span: Span, change: Transition) -> bool:
+    """A call that was over when the capture before began to read has no part in what changed since: its own
+    work is in that capture."""
+    return span.ended_at + TICK >= change.since
 
 
 def _may_have_run(span: Span, change: Transition, contains: Contains) -> bool:
@@ -184,6 +203,7 @@ def _covering(
     if change.after.kind == "dir":
         # Whatever is put into a folder moves its time: the call that made it may lie further back.
         found += spans.naming_inside(change.path, change.since, moment)
+    found = [span for span in found if _not_over(span, change)]
     # A call that never returned counts only where nothing better explains the change.
     return [span for span in found if span.strong] or found
 
