@@ -121,7 +121,7 @@ def go(
             tree,
             work_tree,
             ground,
-            _undertaking(recording, session, aim, talk),
+            _undertaking(recording, session, aim, talk, partial=bool(options.paths)),
             talk,
             approved=plan if approved else None,
         )
@@ -161,14 +161,17 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
     return _Talk(way, source, log, session.session)
 
 
-def _undertaking(recording: Recording, session: SessionRow, aim: Aim, talk: _Talk) -> Undertaking:
+def _undertaking(
+    recording: Recording, session: SessionRow, aim: Aim, talk: _Talk, *, partial: bool
+) -> Undertaking:
+    """Where only some files go back (`partial`), the session stands where it stood."""
     return Undertaking(
         verb=aim.verb,
         session=UUID(session.stream),
         checkpoint=aim.checkpoint.id if aim.checkpoint else None,
         inverts=aim.inverts,
         position_before=aim.position_before,
-        position_after=aim.position_after,
+        position_after=aim.position_before if partial else aim.position_after,
         leaf_before=conversation.leaf_of(recording.views.connection, session.stream),
         leaf_after=aim.keep if aim.conversation_moves else None,
         line=talk.way.line or b"",

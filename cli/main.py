@@ -109,13 +109,20 @@ def _run(words: list[str]) -> int:
     module = import_module(f"cli.commands.{_module(name)}")
     parser = Parser(prog="recorder", parents=[_options()])
     module.add(parser.add_subparsers(dest="command", required=True))
-    arguments = parser.parse_args(words)
+    before, after = _at_dashes(words) if getattr(module, "TAKES_PATHS", False) else (words, [])
+    arguments = parser.parse_args(before)
     from cli.output import Console
     from recorder.home import default_home
 
     arguments.home = arguments.home or default_home(os.environ)
-    arguments.typed = words
+    arguments.paths_after_dashes = after
     return int(module.run(arguments, Console()))
+
+
+def _at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before `--` and after it: the parser itself forgets where it stood."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
 
 
 def _options() -> Parser:

@@ -64,7 +64,7 @@ def with_going_back_files(parser: argparse.ArgumentParser) -> None:
         "--path",
         metavar="P",
         action="append",
-        type=os.fsencode,
+        type=_path,
         help="only this file or folder (repeatable); the conversation then stays, unless --both is said",
     )
     parser.add_argument(
@@ -83,6 +83,12 @@ def with_going_back_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     with_json(parser)
+
+
+def _path(word: str) -> bytes:
+    if not word:
+        raise argparse.ArgumentTypeError("an empty path names no file")
+    return os.fsencode(word)
 
 
 def count(word: str) -> int:

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import path_text
-from recorder.errors import NotFound
+from recorder.errors import NotFound, UsageProblem
 
 if TYPE_CHECKING:
     from cli.context import Recording
     from recorder.capture import Tree
+    from recorder.states import PathState
     from recorder.worktree import WorkTree
+
+
+def path_word(word: str) -> bytes:
+    """The raw bytes of a file's name as it was typed. Raises UsageProblem for an empty one."""
+    if not word:
+        raise UsageProblem("an empty path names no file")
+    return os.fsencode(word)
 
 
 def relative_to_tree(path: bytes, root: bytes, cwd: bytes) -> bytes:
@@ -39,7 +47,7 @@ def check_paths(
     for path in paths:
         if os.path.lexists(os.path.join(work_tree.path, path)):
             continue
-        if any(tree.state(commit, path).kind != "absent" for commit in commits if commit):
+        if any(_held(tree.state(commit, path), path) for commit in commits if commit):
             continue
         if not _ever_recorded(recording, work_tree, path):
             raise NotFound(
@@ -47,6 +55,11 @@ def check_paths(
                 "names it",
                 code="no_file",
             )
+
+
+def _held(state: PathState, path: bytes) -> bool:
+    """Whether a capture knows of the path; of what lies outside it knows nothing that it does not hold."""
+    return state.kind != "absent" and not (state.kind == "skipped" and path.startswith(b"/"))
 
 
 def _ever_recorded(recording: Recording, work_tree: WorkTree, path: bytes) -> bool:

@@ -57,7 +57,6 @@ class Report:
     def carried(self, carried: Carried, arguments: argparse.Namespace, console: Console) -> int:
         talk, why = self._talk(carried)
         document = self._document(carried, talk, why)
-        document["failed"] = _notes(carried.failed)
         return self._tell(carried, document, arguments, console)
 
     def approve(self, plan: Plan, arguments: argparse.Namespace, console: Console) -> bool | None:
@@ -111,7 +110,8 @@ class Report:
                 "why": why,
             },
             "warnings": [{"code": one.code, "message": one.message} for one in self._warnings],
-            "undo": self._undo,
+            "failed": _notes(carried.failed),
+            "undo": self._undo if carried.operation or carried.status == "planned" else None,
         } | _names_in_bytes(plan)
 
     def _tell(
@@ -160,7 +160,7 @@ class Report:
         lines += _listed("keep", [_with_reason(one) for one in files["keep"]])
         lines += _listed("conflict", [_with_reason(one) for one in files["conflict"]])
         lines += _listed("not recovered", [_with_reason(one) for one in _notes(_lost(carried))])
-        lines += _listed("failed", [_with_reason(one) for one in document.get("failed", [])])
+        lines += _listed("failed", [_with_reason(one) for one in document["failed"]])
         if plan.by_git:
             lines.append(f"  {plan.by_git} path{'s' if plan.by_git != 1 else ''} that git changed since stay")
         lines += [f"  warning: {one_line(one['message'])}" for one in document["warnings"]]

@@ -107,6 +107,9 @@ def value_from_words(key: str, words: Sequence[str]) -> Any:
     Raises UsageProblem for a bad value or key.
     """
     if is_list(key):
+        if any(word.startswith(('["', "['")) for word in words):
+            told = f"“{key}” takes its patterns as words of their own, without brackets"
+            raise UsageProblem(told, code="bad_value")
         return _convert(key, list(words), strict=True)
     if len(words) != 1:
         raise UsageProblem(f"“{key}” takes one value, not {len(words)}", code="bad_value")

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from cli.output import Console
 
 
+TAKES_PATHS = True
+"""What stands after `--` is files."""
+
+
 def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "diff",
@@ -31,9 +35,10 @@ def add(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
+    from cli.paths import path_word
     from recorder.errors import UsageProblem
 
-    words, paths = _split(arguments)
+    words, paths = arguments.words, [path_word(word) for word in arguments.paths_after_dashes]
     if len(words) > 2:
         raise UsageProblem("diff takes at most two checkpoints; files come after “--”")
     with existing_recording(arguments) as recording:
@@ -43,16 +48,6 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             return 0
         _show(found, arguments.stat, console)
     return 0
-
-
-def _split(arguments: argparse.Namespace) -> tuple[list[str], list[bytes]]:
-    """Checkpoints before `--`, files after it: the parser itself forgets where it stood."""
-    typed = list(arguments.typed)
-    if "--" not in typed:
-        return list(arguments.words), []
-    after = len(typed) - typed.index("--") - 1
-    words = list(arguments.words)
-    return words[: len(words) - after], [os.fsencode(word) for word in words[len(words) - after :]]
 
 
 def _differences(

@@ -102,7 +102,7 @@ def conclude(
     return Plan(
         steps=steps,
         write=topmost((step.path for step in steps if step.after.present), folders),
-        delete=topmost((step.path for step in steps if not step.after.present), folders),
+        delete=topmost((step.path for step in steps if _removes(step)), folders),
         keep=_notes(told, disk),
         conflict=tuple(sorted(conflicts, key=lambda conflict: conflict.path)),
         unrecovered=unrecovered,
@@ -112,6 +112,11 @@ def conclude(
         warnings=warnings,
         refused=bool(conflicts) and options.on_conflict != "skip",
     )
+
+
+def _removes(step: FileStep) -> bool:
+    """What is gone afterwards: also a file or link that gives way to a folder."""
+    return not step.after.present or (step.before.kind in ("file", "link") and step.after.kind == "dir")
 
 
 def same(approved: Plan, again: Plan) -> list[bytes]:

@@ -109,7 +109,7 @@ KEYS = {
                     "why_not", "files", "skipped", "unknown", "steps"},
     ("diff", "1"): {"path", "change", "old", "new"},
     ("rewind", "1", "--dry-run"): {"status", "operation", "session", "checkpoint", "files", "conversation",
-                                   "warnings", "undo"},
+                                   "warnings", "failed", "undo"},
     ("prune", "--dry-run"): {"retired", "kept", "freed_bytes"},
     ("config",): {"key", "value", "from", "file"},
 }  # fmt: skip

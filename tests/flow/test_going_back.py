@@ -4,6 +4,7 @@ back."""
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -221,3 +222,22 @@ def test_what_is_left_out_does_not_stand_in_the_way(recorder: Recorder, folder: 
     recorder.json("rewind", "1", "--files", "--scope", "tree", cwd=folder)
     for name in ("a.log", "cache/x", "large.bin", "pipe"):
         assert (folder / name).exists(), name
+
+
+def test_what_gives_way_to_a_folder_is_told(recorder: Recorder, folder: Path) -> None:
+    """A file in the place of a folder that comes back is removed, and the plan lists it so."""
+    (folder / "d").mkdir()
+    (folder / "d" / "a").write_text("1\n")
+    time.sleep(0.1)
+    with recorder.watching():
+        agent = recorder.pi(folder)
+        agent.give("swap")
+        time.sleep(THINKING)
+        agent.shell("…", lambda: (shutil.rmtree(folder / "d"), (folder / "d").write_text("a file\n")))
+        agent.done()
+        recorder.wait_for(folder, agent.session, 1)
+    after = snapshot(folder)
+    done = recorder.json("rewind", "1", "--files", cwd=folder)
+    assert (done["files"]["write"], done["files"]["delete"]) == (["d/a"], ["d"])
+    recorder.json("rewind", "--undo", cwd=folder)
+    assert snapshot(folder) == after

@@ -90,6 +90,20 @@ def test_path_narrows_to_a_file_or_a_folder(again: tuple[Recorder, Path]) -> Non
     assert (done["files"]["write"], done["files"]["delete"]) == (["src/app.py"], [])
     done = recorder.json("rewind", "2", "--files", "--path", "src", cwd=project)
     assert done["files"]["delete"] == ["src/new.py"] and not (project / "notes.md").exists()
+    assert recorder.json("undo", "--files", cwd=project)["checkpoint"]["number"] == 2
+    for empty in (("rewind", "1", "--json", "--path", ""), ("diff", "1", "--json", "--", "")):
+        assert recorder.run(*empty, cwd=project, check=2).json["error"]["code"] == "usage"
+    for missing in ("nowhere", "../nowhere", str(project.parent / "nowhere")):
+        answer = recorder.json("rewind", "1", "--path", missing, cwd=project, check=3)
+        assert answer["error"]["code"] == "no_file"
+
+
+def test_diff_takes_files_after_the_dashes(again: tuple[Recorder, Path]) -> None:
+    """Wherever the options stand."""
+    recorder, project = again
+    for words in (("1", "2", "--stat"), ("--stat", "1", "2"), ("1", "2", "--session", "99999999")):
+        out = recorder.run("diff", *words, "--", "made.txt", cwd=project).out.decode()
+        assert "made.txt" in out and "app.py" not in out
 
 
 def test_new_files_can_be_kept(again: tuple[Recorder, Path]) -> None:
