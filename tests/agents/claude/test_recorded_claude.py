@@ -71,7 +71,9 @@ def test_a_session_goes_back_and_forth(claude: Claude, recorder: Recorder) -> No
         recorder.json("rewind", "--undo", cwd=project)
         assert snapshot(project) == states[2]
         sent = said(claude.ask("--resume", session, "FOURTH"))
-        assert sent[:2] == ["FIRST", "DONE"] and sent[-2:] == ["DONE TOO", "FOURTH"] and "THIRD" not in sent
+        assert sent[:2] == ["FIRST", "DONE"] and sent[-1] == "FOURTH" and "THIRD" not in sent
+        # The child may run beside its parent: either of them may have been given either last answer.
+        assert sent[-2] in ("DONE TOO", "CHILD DONE")
 
 
 def test_an_open_session_is_left_to_the_agent(claude: Claude, recorder: Recorder) -> None:
