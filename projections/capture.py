@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from projections import changes, checkpoints
-from projections.views import Views
+from projections.views import PAGE, Views
 from recorder import events
 from recorder.capture import Policy, Tree
 from recorder.errors import Conflict, LogFailure, NotFound, RecorderError, Refused
@@ -122,7 +122,9 @@ class CaptureReactor:
         except LogFailure:
             raise
         except RecorderError as error:
-            return self._refuse(ask.stream, ask.entry, error.message) if ask.moment == "prompt" else None
+            if ask.moment != "prompt" or ask.entry is None:
+                return None
+            return next(iter(self._refuse(ask.stream, [ask.entry], error.message)), None)
 
     def _answered(self, ask: Ask) -> bool:
         if ask.moment != "prompt" or ask.entry is None:
@@ -190,26 +192,36 @@ class CaptureReactor:
             for one in checkpoints.uncaptured(self._views.connection)
             if streams is None or UUID(one.stream) in streams
         ]
-        refused = (self._refuse(UUID(one.stream), one.entry, reason) for one in unanswered)
-        return [fact for fact in refused if fact is not None]
+        by_stream: dict[UUID, list[str]] = {}
+        for one in unanswered:
+            by_stream.setdefault(UUID(one.stream), []).append(one.entry)
+        return [
+            fact
+            for stream, entries in by_stream.items()
+            for start in range(0, len(entries), PAGE)
+            for fact in self._refuse(stream, entries[start : start + PAGE], reason)
+        ]
 
-    def _refuse(self, stream: UUID, entry: str | None, why: str) -> Fact | None:
-        """None where another process answered meanwhile."""
+    def _refuse(self, stream: UUID, entries: Sequence[str], why: str) -> list[Fact]:
+        """In one transaction; none for a prompt that another process answered meanwhile."""
         for _ in range(ATTEMPTS):
-            known = checkpoints.checkpoint_of_entry(self._views.connection, stream.hex, entry or "")
-            if known is None or known.state != "capturing":
-                return None
-            fact = CaptureRefused(
-                originator_id=stream,
-                originator_version=self._log.version(stream) + 1,
-                at=self._now(),
-                entry=known.entry,
-                why=why,
-            )
+            known = [
+                checkpoints.checkpoint_of_entry(self._views.connection, stream.hex, entry)
+                for entry in entries
+            ]
+            waiting = [one.entry for one in known if one is not None and one.state == "capturing"]
+            version, at = self._log.version(stream), self._now()
+            refused = [
+                CaptureRefused(
+                    originator_id=stream, originator_version=version + number, at=at, entry=entry, why=why
+                )
+                for number, entry in enumerate(waiting, 1)
+            ]
             with contextlib.suppress(Conflict):
-                self._log.append([fact])
+                if refused:
+                    self._log.append(refused)
                 self._views.catch_up()
-                return fact
+                return list(refused)
             self._views.catch_up()
         raise Conflict(f"other processes kept appending to the session {stream}; try again")
 
