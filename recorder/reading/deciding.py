@@ -258,7 +258,7 @@ def _call(decision: Decision, read: Read, record: Record, call: Call, at: int) -
         run, step = session.calls.get(record.within, (run, session.state.step))
     decision.add(
         ToolCalled,
-        at if call.at_ns is None else read.clock.at(call.at_ns),
+        _began_at(read, record, call, at),
         time=record.time,
         run=run,
         step=step,
@@ -267,6 +267,24 @@ def _call(decision: Decision, read: Read, record: Record, call: Call, at: int) -
         writes=call.writes,
         files=tuple(_named(decision, file) for file in call.files),
         background=call.background,
+    )
+
+
+def _began_at(read: Read, record: Record, call: Call, at: int) -> int:
+    """Where the agent's clock is not this machine's, a call whose return was seen with it began at some time
+    since the look before: it was over when its line was seen."""
+    said = nanoseconds(record.time) if call.at_ns is None else call.at_ns
+    if read.clock.plausible(said, copied=record.copied) or not _returned_with(read, call):
+        return at if call.at_ns is None else read.clock.at(call.at_ns)
+    return min(read.clock.previous_at, read.clock.seen_at)
+
+
+def _returned_with(read: Read, call: Call) -> bool:
+    return any(
+        returned.call == call.call
+        for other in read.records
+        if isinstance(other, Record)
+        for returned in other.returns
     )
 
 
