@@ -241,16 +241,6 @@ def _touched_by_run(recording: Recording, session: SessionRow, tree: str) -> set
     return {row["path"] for row in rows}
 
 
-def bring_up_to_date(recording: Recording, session: SessionRow, console: Console) -> None:
-    """Read what the session's log has and the recording has not, and end what a crash left half done."""
-    from cli.catching_up import catch_up_log
-    from cli.recovering import recover
-
-    for sentence in recover(recording):
-        console.note(f"recorder: {sentence}")
-    catch_up_log(recording, session)
-
-
 def captured_checkpoint(one: Checkpoint) -> Checkpoint:
     """A checkpoint whose files can be gone back to. Raises Refused with the reason."""
     if not one.restorable or one.tree is None or one.capture_position is None:

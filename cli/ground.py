@@ -12,6 +12,7 @@ import msgspec
 from projections import changes, operations
 from projections.capture import last_commit
 from projections.history import adopt, inherited_runs, tree_history
+from projections.operations import is_half_done
 from recorder.errors import RecorderError, Refused
 from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
@@ -60,6 +61,10 @@ class TreeGround:
         seen = self.see(secured=secured)
         self.git = seen.git
         return self._make(seen)
+
+    def broken_off(self) -> bool:
+        self._recording.views.catch_up()
+        return is_half_done(self._recording.views.connection, self._work_tree.stream.hex)
 
     def last_commit(self) -> str | None:
         self._recording.views.catch_up()

@@ -11,19 +11,16 @@ from projections.sessions import SessionRow
 
 if TYPE_CHECKING:
     from cli.context import Recording
-    from cli.output import Console
 
 
-def step(
-    arguments: argparse.Namespace, recording: Recording, console: Console
-) -> tuple[SessionRow, Standing]:
+def step(arguments: argparse.Namespace, recording: Recording) -> tuple[SessionRow, Standing]:
     """The session that is meant and its present position."""
+    from cli.catching_up import catch_up_log
     from cli.context import the_session
-    from cli.going_back import bring_up_to_date
     from projections import changes, operations
 
     session = the_session(recording, arguments, changing_now=time.time_ns())
-    bring_up_to_date(recording, session, console)
+    catch_up_log(recording, session)
     connection = recording.views.connection
     tree = changes.tree_of(connection, session.stream) or ""
     return session, standing(connection, session.stream, operations.operations_of(connection, tree))

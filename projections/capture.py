@@ -11,13 +11,14 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
 import msgspec
 
 from projections import changes, checkpoints
+from projections.operations import is_half_done
 from projections.views import PAGE, Views
 from recorder import events
 from recorder.capture import Policy, Tree
@@ -147,10 +148,20 @@ class CaptureReactor:
         bound = changes.tree_of(self._views.connection, stream.hex)
         return known_tree(self._views, bound) if bound else resolve(cwd, self._home, self._user_home)
 
+    @contextlib.contextmanager
+    def _settled(self, tree: UUID) -> Iterator[None]:
+        """Hold a work tree's lock with nothing half done in it: whoever held it before may have died."""
+        for _ in range(2):
+            self._recover(tree.hex)
+            with self._home.lock(lock_name(tree)):
+                self._views.catch_up()
+                if not is_half_done(self._views.connection, tree.hex):
+                    yield
+                    return
+        raise Refused("a rewind that was broken off could not be rolled back yet", code="unrecovered")
+
     def _capture(self, work_tree: WorkTree, ask: Ask) -> Captured | CaptureFailed:
-        self._recover(work_tree.stream.hex)
-        with self._home.lock(lock_name(work_tree.stream)):
-            self._views.catch_up()
+        with self._settled(work_tree.stream):
             if open_stream(self._log, work_tree) and work_tree.kind == "per-file":
                 name = os.fsdecode(work_tree.path)
                 self._tell(f"of {name} only the files that tools name are kept: {work_tree.why}")

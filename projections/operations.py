@@ -89,6 +89,12 @@ def operations_of(connection: sqlite3.Connection, tree: str) -> tuple[Operation,
     return tuple(_operation(row) for row in rows)
 
 
+def is_half_done(connection: sqlite3.Connection, tree: str) -> bool:
+    """Whether an operation on a work tree was planned and has no outcome."""
+    planned = "SELECT 1 FROM operations WHERE tree = ? AND state = 'planned'"
+    return connection.execute(planned, (tree,)).fetchone() is not None
+
+
 def to_undo(operations: Sequence[Operation]) -> Operation | None:
     """What `rewind --undo` takes back: the newest operation that is not yet taken back.
 

@@ -96,8 +96,9 @@ def _prune_tree(
     """Returns the bytes freed. Nothing is written for a tree that has nothing to let go."""
     with home.lock(lock_name(UUID(tree))):
         views.catch_up()
-        for verdict in judge(_candidates(views, tree), limits, now):
-            if verdict.retire:
+        here = {one.checkpoint for one in _candidates(views, tree)}
+        for verdict in judge(_candidates(views), limits, now):
+            if verdict.retire and verdict.candidate.checkpoint in here:
                 _retire(log, views, UUID(tree), verdict, now)
         views.catch_up()
         release = commits_to_release(_held(views, tree), _spans(views, tree), now)
@@ -130,7 +131,7 @@ def _retire(log: EventLog, views: Views, tree: UUID, verdict: Verdict, now: int)
 
 
 def _held(views: Views, tree: str) -> list[Held]:
-    kept = {one.capture for one in _kept(views, tree)} | {one.after_capture for one in _kept(views, tree)}
+    kept = {capture for one in _kept(views, tree) for capture in (one.capture, one.after_capture)}
     rows = views.connection.execute("SELECT * FROM captures WHERE tree = ? ORDER BY position", (tree,))
     return [
         Held(

@@ -64,6 +64,10 @@ class Ground(Protocol):
         """The plan as of now; `secured`: everything on disk was captured a moment ago."""
         ...
 
+    def broken_off(self) -> bool:
+        """Whether a rewind of this work tree has no outcome: under its lock nobody is at work on it."""
+        ...
+
     def last_commit(self) -> str | None:
         """The commit of the newest capture of the work tree."""
         ...
@@ -75,7 +79,8 @@ class Ground(Protocol):
 
 class Carried(msgspec.Struct, frozen=True):
     """What came of it. `status`: `done`, `noop`, `refused`, `failed`, `partial`. `failed` names the paths
-    that could not be written when everything was put back, `unrecovered` those that could not be."""
+    that could not be written when everything was put back, `unrecovered` those that could not be, `kept`
+    what was to go and stays."""
 
     status: str
     plan: Plan
@@ -104,6 +109,10 @@ def carry_out(
     be captured whole, or where it is no longer the plan that was approved.
     """
     with home.lock(lock_name(work_tree.stream)):
+        if ground.broken_off():
+            raise Refused(
+                "another rewind was broken off meanwhile; repeat this to end it first", code="changed"
+            )
         plan = ground.plan()
         if plan.refused:
             return Carried("refused", plan)
@@ -129,12 +138,13 @@ def carry_out(
         before_step("applied")
         log.append([_applied(log, planned, plan, report, failed, conversation.possible)])
         before_step("finish")
-        finish(work_tree.path, plan.steps, planned.private, before_effect=before_step)
+        left = finish(work_tree.path, plan.steps, planned.private, before_effect=before_step)
         before_step("after")
         _record_own_writes(log, tree, work_tree, ground, undertaking, operation)
-        in_part = failed or plan.conflict or plan.unrecovered or report.kept
+        kept = report.kept + left
+        in_part = failed or plan.conflict or plan.unrecovered or kept
         status = "partial" if in_part else "done"
-        return Carried(status, plan, operation, kept=report.kept, conversation_failed=failed)
+        return Carried(status, plan, operation, kept=kept, conversation_failed=failed)
 
 
 def _secure(
@@ -232,14 +242,14 @@ def _gave_up(
             )
         ]
     )
-    if report.rolled_back:
-        finish(work_tree.path, planned.steps, planned.private)
+    left = finish(work_tree.path, planned.steps, planned.private) if report.rolled_back else ()
     return Carried(
         "failed" if report.rolled_back else "partial",
         plan,
         planned.operation,
         failed=report.failed,
         unrecovered=report.unrecovered,
+        kept=left,
     )
 
 

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from projections.checkpoints import checkpoint_of_entry
 
     with existing_recording(arguments) as recording:
-        session, at = step(arguments, recording, console)
+        session, at = step(arguments, recording)
         prompt = redo_target(at, arguments.count)
         if prompt is None:
             return go(arguments, recording, session, to_tip(recording, session, at), console)

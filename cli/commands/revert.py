@@ -25,15 +25,16 @@ def add(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.aims import of_one_run
+    from cli.catching_up import catch_up_log
     from cli.context import existing_recording
-    from cli.going_back import bring_up_to_date, go
+    from cli.going_back import go
     from cli.pick import the_checkpoint
     from cli.position import standing
     from projections import operations
 
     with existing_recording(arguments) as recording:
         session, _ = the_checkpoint(recording, arguments, arguments.checkpoint, changing_now=time.time_ns())
-        bring_up_to_date(recording, session, console)
+        catch_up_log(recording, session)
         session, one = the_checkpoint(recording, arguments, arguments.checkpoint)
         done = operations.operations_of(recording.views.connection, one.tree or "")
         at = standing(recording.views.connection, session.stream, done)

@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _rewind(arguments: argparse.Namespace, recording: Recording, console: Console) -> int:
     from cli.aims import to_checkpoint
-    from cli.going_back import bring_up_to_date, go
+    from cli.catching_up import catch_up_log
+    from cli.going_back import go
     from cli.pick import the_checkpoint
     from cli.position import standing
     from projections import operations
@@ -64,7 +65,7 @@ def _rewind(arguments: argparse.Namespace, recording: Recording, console: Consol
         console.show("Nothing was changed.")
         return 0
     session, _ = the_checkpoint(recording, arguments, word, changing_now=time.time_ns())
-    bring_up_to_date(recording, session, console)
+    catch_up_log(recording, session)
     session, one = the_checkpoint(recording, arguments, word)
     done = operations.operations_of(recording.views.connection, one.tree or "")
     at = standing(recording.views.connection, session.stream, done)
@@ -83,12 +84,13 @@ def _picked(arguments: argparse.Namespace, recording: Recording) -> str | None:
 
 def _invert(arguments: argparse.Namespace, recording: Recording, console: Console) -> int:
     from cli.aims import inverse, session_of
-    from cli.going_back import bring_up_to_date, go
+    from cli.catching_up import catch_up_log
+    from cli.going_back import go
     from projections.operations import operations_of, to_redo, to_undo
     from recorder.errors import NotFound
 
     tree, newest = _tree_here(arguments, recording)
-    bring_up_to_date(recording, newest, console)
+    catch_up_log(recording, newest)
     done = operations_of(recording.views.connection, tree)
     operation = to_undo(done) if arguments.undo else to_redo(done)
     if operation is None:

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from projections.checkpoints import checkpoint_of_entry
 
     with existing_recording(arguments) as recording:
-        session, at = step(arguments, recording, console)
+        session, at = step(arguments, recording)
         prompt = undo_target(at, arguments.count)
         one = checkpoint_of_entry(recording.views.connection, session.stream, prompt.entry)
         assert one is not None

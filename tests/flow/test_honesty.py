@@ -121,3 +121,21 @@ def test_a_write_through_a_link_to_the_outside_is_named(
 
     assert done["status"] == "partial" and done["files"]["unrecovered"] == [str(outside / "g")]
     assert (outside / "g").read_text() == "by the agent\n"
+
+
+def test_nothing_is_built_on_a_rewind_that_broke_off_meanwhile(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that waited for one that was then killed refuses, touches nothing, and works again."""
+    within = Within(tmp_path / "recorder", monkeypatch)
+    agent = within.agent("pi", folder)
+    with within.watching() as watcher:
+        watcher.prompt(agent, "write", lambda one: [one.write(f"new-{n}.txt", "x\n") for n in range(5)])
+    assert killed(12, ("rewind", "1", "--files"), folder)[0]
+    half = snapshot(folder)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("cli.context._recover", lambda _: None)
+        refused = within.json("rewind", "1", "--files", cwd=folder, check=4)
+    assert refused["error"]["code"] == "changed" and snapshot(folder) == half
+    within.run("rewind", "1", "--files", cwd=folder)
+    assert not list(folder.glob("new-*")) and not list(folder.glob(".recorder-*"))

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import threading
@@ -21,32 +20,13 @@ from typing import Any
 
 import pytest
 
+from tests.agents.npm import npm_install
+
 RELEASES = ("2.1.197", "2.1.332")
 PACKAGE = "@anthropic-ai/claude-code"
 
 Step = str | tuple[str, dict[str, Any]]
 """What the model does in one answer: it says this, or calls this tool with this input."""
-
-
-def npm_install(folder: Path, package: str) -> None:
-    """Install one package into a folder, once; skips the test where npm or its registry is out of reach."""
-    done = folder / "done"
-    if done.exists():
-        return
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", package]
-    try:
-        ran = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"{package} could not be installed from the npm registry in 600 s")
-    if ran.returncode:
-        pytest.skip(f"{package} could not be installed from the npm registry: {ran.stderr[-300:]}")
-    done.touch()
 
 
 @pytest.fixture(scope="session", params=RELEASES)

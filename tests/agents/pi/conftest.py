@@ -12,7 +12,6 @@ import platform
 import pty
 import re
 import select
-import shutil
 import subprocess
 import sys
 import threading
@@ -24,33 +23,14 @@ from typing import Any
 
 import pytest
 
+from tests.agents.npm import npm_install
+
 RELEASES = {
     "0.73.1": ("@mariozechner/pi-coding-agent", "dist/cli.js"),
     "0.74.2": ("@earendil-works/pi-coding-agent", "dist/cli.js"),
     "1.6.0": ("@earendil-works/pi-coding-agent", "dist/bundle/cli.js"),
 }
 NODE = "22.23.5"
-
-
-def npm_install(folder: Path, package: str) -> None:
-    """Install one package into a folder, once; skips the test where npm or its registry is out of reach."""
-    done = folder / "done"
-    if done.exists():
-        return
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", package]
-    try:
-        ran = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"{package} could not be installed from the npm registry in 300 s")
-    if ran.returncode:
-        pytest.skip(f"{package} could not be installed from the npm registry: {ran.stderr[-300:]}")
-    done.touch()
 
 
 @pytest.fixture(scope="session")
