@@ -99,6 +99,36 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ends_session: str | None = None
 
 
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook call or an agent's extension tells at the moment it happens.
+
+    `kind`: `start`, `prompt`, `bound` (a prompt got its entry id), `call`, `return`, `step` (a step
+    ended), `settled`, `end`, `moved` (the conversation went elsewhere), `other`. `key` is unique in the
+    session: the same signal told twice has the same one. `at` is when the hook began, `deadline` when
+    the agent stops waiting (ns); `waits` tells whether it waits for the capture that this asks for.
+    """
+
+    kind: str
+    session: str
+    key: str
+    at: int
+    deadline: int
+    waits: bool = False
+    log: Path | None = None
+    cwd: str | None = None
+    agent_version: str | None = None
+    prompt: str | None = None
+    """The agent's key of the prompt that this belongs to."""
+    text: str = ""
+    how: str = ""
+    """As Record.prompt; empty for what nobody gave."""
+    entry: str | None = None
+    call: Call | None = None
+    returned: Return | None = None
+    within: str | None = None
+    outcome: str = ""
+
+
 class BadLine(msgspec.Struct, frozen=True):
     """A line that is no record of this agent's log at all, and why."""
 
