@@ -61,7 +61,7 @@ def summary(fact: Fact) -> str:
             return f"from {fact.parent_session}"
         case events.EntryAdded():
             return f"{fact.kind}: {fact.excerpt}" if fact.excerpt else fact.raw_type
-        case events.PromptGiven():
+        case events.PromptGiven() | events.PromptAnnounced():
             return f"{fact.how}: {fact.excerpt}"
         case events.RunSettled():
             return fact.outcome

@@ -138,6 +138,25 @@ class PromptGiven(Observed, frozen=True, array_like=True, kw_only=True):
     late: bool
     reference_at: int
     """Changes on disk after this moment (ns) may already be the run's."""
+    key: str | None = None
+    """The agent's other name of the prompt, by which its hooks announce it."""
+
+
+class PromptAnnounced(Observed, frozen=True, array_like=True, kw_only=True):
+    """A hook told that a prompt is given, before anything is done for it; its line of the log comes
+    later, or never. `how` as in PromptGiven."""
+
+    key: str
+    how: str
+    text: Body
+    excerpt: str
+
+
+class PromptBound(Observed, frozen=True, array_like=True, kw_only=True):
+    """An announced prompt got its place in the conversation."""
+
+    key: str
+    entry: str
 
 
 class RunStarted(Observed, frozen=True, array_like=True, kw_only=True):
@@ -176,6 +195,8 @@ class ToolCalled(Observed, frozen=True, array_like=True, kw_only=True):
     writes: str
     files: tuple[NamedFile, ...]
     background: bool
+    witness: str = "log"
+    """Who told: `log` or `hook`. Both may tell of one call: the hook's times are exact."""
 
 
 class ToolReturned(Observed, frozen=True, array_like=True, kw_only=True):
@@ -185,6 +206,7 @@ class ToolReturned(Observed, frozen=True, array_like=True, kw_only=True):
     call: str
     failed: bool
     files: tuple[NamedFile, ...]
+    witness: str = "log"
 
 
 class BranchLeft(Observed, frozen=True, array_like=True, kw_only=True):
@@ -262,6 +284,9 @@ class Captured(Fact, frozen=True, array_like=True, kw_only=True):
     files: int
     git: GitPosition | None
     late: bool
+    announced: str | None = None
+    """The key of the announced prompt that this is the state from before of, where its entry id is not
+    known yet."""
 
 
 class CaptureFailed(Fact, frozen=True, array_like=True, kw_only=True):
@@ -357,6 +382,8 @@ FACTS: tuple[type[Fact], ...] = (
     SessionEnded,
     EntryAdded,
     PromptGiven,
+    PromptAnnounced,
+    PromptBound,
     RunStarted,
     RunSettled,
     StepStarted,

@@ -26,6 +26,8 @@ from recorder.events import (
     LeafSet,
     LineUnread,
     NamedFile,
+    PromptAnnounced,
+    PromptBound,
     PromptGiven,
     RewindApplied,
     RewindFailed,
@@ -124,7 +126,12 @@ FACTS: tuple[Fact, ...] = (
         copied=False,
         late=False,
         reference_at=_AT,
+        key="prompt-1",
     ),
+    PromptAnnounced(
+        **_session(), key="prompt-2", how="queued", text=_PROMPT, excerpt="Add a line to the notes"
+    ),
+    PromptBound(**_session(), key="prompt-2", entry="p2"),
     TreeOpened(**_tree(), path=b"/home/ana/project", device=2049, inode=131_073, kind="repository", why=None),
     Captured(
         **_tree(),
@@ -166,8 +173,9 @@ FACTS: tuple[Fact, ...] = (
         writes="named",
         files=(_NAMED, NamedFile(b"/etc/hosts")),
         background=False,
+        witness="hook",
     ),
-    ToolReturned(**_session(), run="p1", call="c1", failed=True, files=(_NAMED,)),
+    ToolReturned(**_session(), run="p1", call="c1", failed=True, files=(_NAMED,), witness="hook"),
     StepEnded(**_session(), run="p1", step="s1"),
     RunSettled(**_session(), run="p1", entry="e1", outcome="done"),
     BranchLeft(**_session(), leaf="e1", to="p1"),
@@ -193,6 +201,7 @@ FACTS: tuple[Fact, ...] = (
         files=0,
         git=None,
         late=False,
+        announced="prompt-2",
     ),
     CaptureFailed(
         **_tree(), capture="cap3", moment="settled", session=SESSION, entry="e1", why="no room left"
