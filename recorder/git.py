@@ -8,6 +8,7 @@ configuration says about ignoring still counts.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,9 @@ from recorder.errors import StoreFailure
 
 DEADLINE = 120.0
 """Seconds after which a call is killed."""
+
+OLDEST = (2, 34)
+"""The first release that this was made for."""
 
 _SAFE = (
     "core.hooksPath=/dev/null",
@@ -99,6 +103,13 @@ def demand(arguments: Sequence[str], *, git_dir: bytes, **options: Any) -> bytes
     if answer.status != 0:
         raise StoreFailure(f"git {arguments[0]} failed in {os.fsdecode(git_dir)}: {answer.complaint}")
     return answer.out
+
+
+def version() -> tuple[int, ...]:
+    """The numbers of the git on the path, empty where it does not tell them. Raises StoreFailure."""
+    answer = _execute(["git", "--version"], _ENVIRONMENT | _NO_GLOBAL, None, 10.0)
+    found = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", answer.out)
+    return tuple(int(number) for number in found.groups() if number) if found else ()
 
 
 def _options(config: Sequence[str]) -> list[str]:

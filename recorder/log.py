@@ -417,12 +417,16 @@ class EventLog:
         with self._reading() as cursor:
             return select_head(cursor)
 
-    def check(self) -> Iterator[Broken]:
-        """Walk the whole chain over the stored bytes and tell every place that is not as appended."""
+    def check(self, *, after: int = 0) -> Iterator[Broken]:
+        """Walk the chain over the stored bytes, whole or behind position `after`, and tell every place that
+        is not as appended."""
         walk = Walk()
         while not walk.ended:
             try:
                 with self._reading() as cursor:
+                    if walk.position < after:
+                        walk.skip(cursor, after)
+                        after = 0
                     page = walk.page(cursor)
             except LogFailure as error:
                 yield Broken(walk.position + 1, "", 0, error.message)

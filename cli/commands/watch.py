@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LATE = "it was given before the recorder watched"
 RETRY_SECONDS = 5.0
 """How long to wait when the log cannot take what was read (a full disk, say) before it is offered again."""
+PROBED_SECONDS = 0.5
+"""Who asks whether a watcher runs holds its lock for an instant."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -44,7 +46,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         console.note("recorder: it is switched off (setting “enabled”); nothing is recorded")
         return 0
     home = open_home(home_folder(arguments))
-    with home.lock("watch", timeout=0), open_recording(home) as recording:
+    with home.lock("watch", timeout=PROBED_SECONDS), open_recording(home) as recording:
         _Watch(recording, arguments, console).run()
     return 0
 

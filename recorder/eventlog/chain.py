@@ -45,6 +45,8 @@ _GIVEN = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name='stored_ev
 
 _NEWEST = "SELECT rowid, digest FROM stored_events ORDER BY rowid DESC LIMIT 1"
 
+_NEWEST_UPTO = "SELECT rowid, digest FROM stored_events WHERE rowid <= ? ORDER BY rowid DESC LIMIT 1"
+
 _VERSION = "SELECT coalesce(max(originator_version), 0) FROM stored_events WHERE originator_id=?"
 
 _INSERT = "INSERT INTO stored_events VALUES (?,?,?,?,?,?)"
@@ -150,12 +152,18 @@ def _newest(cursor: sqlite3.Cursor) -> tuple[int, bytes]:
 
 
 class Walk:
-    """One pass over the chain, a page at a time."""
+    """One pass over the chain, a page at a time, from its beginning on or from behind a position, whose own
+    digest is then believed."""
 
     def __init__(self) -> None:
         self.position = 0
         self.ended = False
         self._digest = GENESIS
+
+    def skip(self, cursor: sqlite3.Cursor, upto: int) -> None:
+        """Begin behind the newest row up to this position."""
+        self.position, digest = cursor.execute(_NEWEST_UPTO, (upto,)).fetchone() or (0, GENESIS)
+        self._digest = digest if isinstance(digest, bytes) else b""
 
     def page(self, cursor: sqlite3.Cursor) -> list[Broken]:
         """Check the next rows; `ended` is set when there were none."""
