@@ -100,12 +100,14 @@ class Watcher:
             for lines in file.read(content, live=True):
                 self._react(self._ingest.take(file, lines).facts)
 
-    def prompt(self, agent: Pi | Claude, text: str, *acts: Callable[[Pi | Claude], object]) -> str:
+    def prompt(
+        self, agent: Pi | Claude, text: str, *acts: Callable[[Pi | Claude], object], apart: float = APART
+    ) -> str:
         """A run: the prompt is captured, then the tools act, then the run settles and is captured."""
         entry = agent.give(text)
         self.look(agent)
         for act in acts:
-            time.sleep(APART)
+            time.sleep(apart)
             act(agent)
             self.look(agent)
         agent.done()
