@@ -93,7 +93,7 @@ def _record(decision: Decision, read: Read, line: bytes, record: Record, late: b
     child = record.within is not None
     if not child:
         _describe(decision, read, record, at)
-    prompted = record.prompt is not None and not child
+    prompted = record.prompt is not None and not child and not _told_without_log(session, record)
     if not record.copied and (prompted or _new_step(session, record)):
         _end_step(decision)
     if record.in_tree and not child:
@@ -110,6 +110,11 @@ def _record(decision: Decision, read: Read, line: bytes, record: Record, late: b
     else:
         counts = decision.counts.not_understood
         counts[record.raw_type] = counts.get(record.raw_type, 0) + 1
+
+
+def _told_without_log(session: Session, record: Record) -> bool:
+    """Whether the prompt became one by a hook's word alone, because its log did not come in time."""
+    return record.key is not None and session.keys.get(record.key) == record.key != record.entry
 
 
 def _start(decision: Decision, read: Read) -> None:
@@ -214,6 +219,7 @@ def _give_prompt(
         copied=record.copied,
         late=late,
         reference_at=reference_at,
+        key=record.key,
     )
     if not record.copied:
         decision.add(RunStarted, at, time=record.time, run=record.entry)
@@ -265,7 +271,7 @@ def _call(decision: Decision, read: Read, record: Record, call: Call, at: int) -
         call=call.call,
         tool=call.tool,
         writes=call.writes,
-        files=tuple(_named(decision, file) for file in call.files),
+        files=tuple(named_file(decision, file) for file in call.files),
         background=call.background,
     )
 
@@ -300,11 +306,11 @@ def _return(decision: Decision, read: Read, record: Record, returned: Return, at
         run=run,
         call=returned.call,
         failed=returned.failed,
-        files=tuple(_named(decision, file) for file in returned.files),
+        files=tuple(named_file(decision, file) for file in returned.files),
     )
 
 
-def _named(decision: Decision, file: FileNamed) -> NamedFile:
+def named_file(decision: Decision, file: FileNamed) -> NamedFile:
     """Contents are kept as they are, for they are what a rewind puts back; a fragment only serves as
     evidence, and one that holds a secret is let go."""
     fragment = file.fragment

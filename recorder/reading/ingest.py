@@ -22,8 +22,9 @@ from recorder.reading.decision import Counts, Read
 from recorder.reading.logfile import LogFile, session_in
 from recorder.reading.moments import Clock
 from recorder.reading.session import Session
+from recorder.reading.signals import decide_signal, run_of
 from recorder.reading.tail import Lines
-from recorder.sources.base import BadLine, Record, Source
+from recorder.sources.base import BadLine, Record, Signal, Source
 
 SESSIONS = 256
 """Sessions kept in memory."""
@@ -78,6 +79,30 @@ class Ingest:
                 return Outcome(list(map(Stored, positions, decision.facts)), decision.counts)
             session.load(self._log.stream(session.stream, after=session.state.version))
         raise Conflict(f"other processes kept appending to the session {file.session}; try again")
+
+    def take_signal(self, agent: str, signal: Signal) -> list[Stored]:
+        """Append what a hook told; nothing where that is known. Raises LogFailure as `take`."""
+        session = self._session(agent, signal.session)
+        has_log = signal.log is not None and signal.log.exists()
+        for _ in range(ATTEMPTS):
+            mark = session.mark()
+            done = False
+            try:
+                decision = decide_signal(session, signal, self._log.body_of, has_log=has_log)
+                positions = self._log.append(decision.facts, bodies=decision.bodies) if decision.facts else []
+                done = True
+                return list(map(Stored, positions, decision.facts))
+            except Conflict:
+                pass
+            finally:
+                if not done:
+                    session.back_to(mark)
+            session.load(self._log.stream(session.stream, after=session.state.version))
+        raise Conflict(f"other processes kept appending to the session {signal.session}; try again")
+
+    def run_of(self, agent: str, session: str) -> str:
+        """The run that is under way in a session, as `signals.run_of`."""
+        return run_of(self._session(agent, session))
 
     def _read(self, file: LogFile, lines: Lines, records: Sequence[Record | BadLine]) -> Read:
         return Read(

@@ -18,10 +18,13 @@ from recorder.events import (
     Fact,
     LineUnread,
     Observed,
+    PromptAnnounced,
+    PromptBound,
     PromptGiven,
     RunSettled,
     RunStarted,
     SessionDescribed,
+    SessionEnded,
     SessionForked,
     SessionStarted,
     StepEnded,
@@ -39,7 +42,8 @@ class State(msgspec.Struct):
     """The part that is copied whole when a decision is taken back. `prompt` is the last prompt that is
     a node of the conversation, `leaf` the last node, `run` the prompt of the last run, `under_way`
     whether that run has not settled since its last sign, `step` the last step, `step_open` whether it
-    has no end yet, `sign_at` (ns) and `sign_time` (the agent's) the last sign of it."""
+    has no end yet, `sign_at` (ns) and `sign_time` (the agent's) the last sign of it, `announced` the key of
+    the newest prompt that a hook told of, `ended` whether the agent left since the last sign of life."""
 
     version: int = 0
     agent_version: str | None = None
@@ -55,11 +59,15 @@ class State(msgspec.Struct):
     step_open: bool = False
     sign_at: int = 0
     sign_time: str = ""
+    announced: str | None = None
+    ended: bool = False
 
 
 class Session:
     """`entries` gives each entry's parent, `calls` the run and step of each tool call; `returned` the
-    calls that have ended and `origins` the sessions it was forked from (as ordered sets)."""
+    calls that have ended and `origins` the sessions it was forked from (as ordered sets). `announced` has
+    the announcement of each key, `keys` the entry that each key's prompt got; `witnessed` and
+    `returns_witnessed` the calls whose begin and end a hook told (as ordered sets)."""
 
     def __init__(self, agent: str, session: str) -> None:
         self.agent = agent
@@ -70,6 +78,10 @@ class Session:
         self.calls: dict[str, tuple[str, str]] = {}
         self.returned: dict[str, None] = {}
         self.origins: dict[str, None] = {}
+        self.announced: dict[str, PromptAnnounced] = {}
+        self.keys: dict[str, str] = {}
+        self.witnessed: dict[str, None] = {}
+        self.returns_witnessed: dict[str, None] = {}
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact of the stream, the next one after `state.version`."""
@@ -94,7 +106,16 @@ class Session:
                 table.popitem()
 
     def _tables(self) -> tuple[dict[str, Any], ...]:
-        return self.entries, self.calls, self.returned, self.origins
+        return (
+            self.entries,
+            self.calls,
+            self.returned,
+            self.origins,
+            self.announced,
+            self.keys,
+            self.witnessed,
+            self.returns_witnessed,
+        )
 
     def is_above(self, entry: str, parent: str | None) -> bool | None:
         """Whether `entry` is on the path from `parent` to the root; None where the path is broken, by a
@@ -150,6 +171,22 @@ def _unread(session: Session, fact: LineUnread) -> None:
 def _prompt(session: Session, fact: PromptGiven) -> None:
     if session.state.leaf == fact.entry:
         session.state.prompt = fact.entry
+    if fact.key is not None:
+        session.keys.setdefault(fact.key, fact.entry)
+
+
+def _announced(session: Session, fact: PromptAnnounced) -> None:
+    session.announced[fact.key] = fact
+    session.state.announced = fact.key
+    session.state.ended = False
+
+
+def _bound(session: Session, fact: PromptBound) -> None:
+    session.keys.setdefault(fact.key, fact.entry)
+
+
+def _ended(session: Session, fact: SessionEnded) -> None:
+    session.state.ended = True
 
 
 def _run_started(session: Session, fact: RunStarted) -> None:
@@ -172,10 +209,16 @@ def _step_ended(session: Session, fact: StepEnded) -> None:
 
 
 def _called(session: Session, fact: ToolCalled) -> None:
-    session.calls[fact.call] = (fact.run, fact.step)
+    if fact.witness == "hook":
+        session.witnessed[fact.call] = None
+    else:
+        session.calls[fact.call] = (fact.run, fact.step)
 
 
 def _returned(session: Session, fact: ToolReturned) -> None:
+    if fact.witness == "hook":
+        session.returns_witnessed[fact.call] = None
+        return
     session.returned[fact.call] = None
     _sign(session.state, fact)
 
@@ -192,6 +235,9 @@ _FOLDS: dict[type[Fact], Callable[..., None]] = {
     EntryAdded: _entry,
     LineUnread: _unread,
     PromptGiven: _prompt,
+    PromptAnnounced: _announced,
+    PromptBound: _bound,
+    SessionEnded: _ended,
     RunStarted: _run_started,
     RunSettled: _run_settled,
     StepStarted: _step_started,

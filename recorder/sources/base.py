@@ -85,6 +85,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     prompt: str | None = None
     """How a prompt was given: `typed`, `sdk`, `steered`, `queued`, `absorbed`."""
+    key: str | None = None
+    """The prompt's other name, by which the agent's hooks announce it."""
     step: str | None = None
     """The id of the model's answer that this line is a part of (several lines may share one)."""
     settles: str | None = None
@@ -198,6 +200,10 @@ class Source(Protocol):
 
     def session_of(self, path: Path, first_lines: list[bytes]) -> str | None:
         """The id of the session that a log holds, from its name and first lines."""
+        ...
+
+    def signal(self, payload: bytes, at: int, deadline: int) -> Signal | None:
+        """What a hook's payload tells; None where that is nothing. May be called from any thread."""
         ...
 
     def closed(self, log: Path, session: str) -> Closed:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from recorder.sources.base import Closed, Move, Root
+from recorder.sources.base import Closed, Move, Root, Signal
+from recorder.sources.claude_hooks import signal
 from recorder.sources.claude_lines import (
     CHAINED,
     UNCHAINED,
@@ -72,6 +73,9 @@ class ClaudeSource:
             return path.stem
         named = (line.session_id for line in map(_decoded, first_lines) if line is not None)
         return next((session for session in named if session), None)
+
+    def signal(self, payload: bytes, at: int, deadline: int) -> Signal | None:
+        return signal(payload, at, deadline)
 
     def closed(self, log: Path, session: str) -> Closed:
         return closed(log, session)

@@ -54,6 +54,7 @@ class Line(msgspec.Struct, rename="camel"):
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
+    prompt_id: str | None = None
     prompt_source: str | None = None
     request_session_id: str | None = None
     source_tool_use_id: str | None = msgspec.field(default=None, name="sourceToolUseID")

@@ -104,6 +104,7 @@ class ClaudeReader:
             parent_session=origin,
             foreign=meaning.foreign or _foreign(line),
             prompt=None if child else meaning.prompt,
+            key=None if child or meaning.prompt is None else line.prompt_id,
             step=meaning.step,
             settles=None if child else meaning.settles,
             calls=meaning.calls,

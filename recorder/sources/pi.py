@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from recorder.sources.base import BadLine, Closed, Move, Root
+from recorder.sources.base import BadLine, Closed, Move, Root, Signal
 from recorder.sources.pi_format import header_of
+from recorder.sources.pi_hooks import signal
 from recorder.sources.pi_lines import PiReader
 from recorder.sources.pi_live import closed
 
@@ -53,6 +54,9 @@ class PiSource:
     def session_of(self, path: Path, first_lines: list[bytes]) -> str | None:
         headers = (header_of(line) for line in first_lines)
         return next((header.session for header in headers if header is not None), None)
+
+    def signal(self, payload: bytes, at: int, deadline: int) -> Signal | None:
+        return signal(payload, at, deadline)
 
     def closed(self, log: Path, session: str) -> Closed:
         return closed(log, session)
