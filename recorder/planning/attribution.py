@@ -73,10 +73,14 @@ def unseen_writes(history: TreeHistory, *, locate: Locate) -> list[Unseen]:
 
 
 def _came_into_sight_by(start: Transition, span: Span) -> bool:
-    """A file that is first seen as it was before the call is a known state from before."""
+    """A file that is first seen as it was before the call is a known state from before: older than the call,
+    or captured before it, however soon after somebody had made it."""
     if start.before.known:
         return False
-    return not start.after.known or (start.after.present and start.changed_at >= span.began_at - SLACK)
+    if not start.after.known:
+        return True
+    recent = start.changed_at >= span.began_at - SLACK and start.until > span.began_at
+    return start.after.present and recent
 
 
 def _between_known(transitions: Iterable[Transition]) -> Iterator[tuple[Transition, int | None]]:

@@ -365,6 +365,9 @@ def test_many_windows_and_a_long_one_are_all_found() -> None:
     [
         (changed(UNKNOWN, V1, at=50), [(b"f", True)]),
         (changed(UNKNOWN, V1, at=20), []),
+        (changed(UNKNOWN, V1, at=39.98), [(b"f", True)]),
+        (changed(UNKNOWN, V1, at=39.98, until=39.99), []),
+        (changed(UNKNOWN, UNKNOWN, at=20, until=30), [(b"f", True)]),
         (changed(UNKNOWN, ABSENT), []),
         (changed(V0, UNKNOWN), []),
         (changed(V0, V1), []),
