@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -40,7 +41,6 @@ _SAFE = (
 )
 
 _ENVIRONMENT = {
-    "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
@@ -51,7 +51,7 @@ _ENVIRONMENT = {
     "LANGUAGE": "C",
 }
 
-_NO_GLOBAL = {"GIT_CONFIG_GLOBAL": "/dev/null"}
+_NO_CONFIG = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -76,22 +76,26 @@ def run(
     work_tree: bytes | None = None,
     stdin: bytes | None = None,
     config: Sequence[str] = (),
+    index: bytes | None = None,
     users_config: bool = False,
     deadline: float = DEADLINE,
 ) -> Answer:
     """Run one git command on a repository and give its answer, whatever its exit status.
 
-    Paths in `arguments` are relative to the work tree. `users_config` lets the user's own
-    configuration be read, for asking what it says. Raises StoreFailure when git cannot be started
-    or is not done within `deadline` seconds (it is killed then).
+    Paths in `arguments` are relative to the work tree. No index is read but the one that is named:
+    reading the user's makes git touch files beside it and write objects where it is split or sparse.
+    `users_config` lets the system's and the user's own configuration be read, for asking what they
+    say. Raises StoreFailure when git cannot be started, and with the code `deadline` when it is not
+    done within `deadline` seconds (it is killed then).
     """
     command = ["git", *_options(config), f"--git-dir={os.fsdecode(git_dir)}"]
     if work_tree is not None:
         command.append(f"--work-tree={os.fsdecode(work_tree)}")
-    environment = _ENVIRONMENT if users_config else _ENVIRONMENT | _NO_GLOBAL
+    environment = _ENVIRONMENT if users_config else _ENVIRONMENT | _NO_CONFIG
+    environment = environment | {"GIT_INDEX_FILE": os.fsdecode(index or git_dir + b"/no-index")}
     if stdin is None:
         return _execute([*command, *arguments], environment, None, deadline)
-    with tempfile.TemporaryFile() as file:
+    with _scratch_file() as file:
         file.write(stdin)
         file.seek(0)
         return _execute([*command, *arguments], environment, file, deadline)
@@ -107,7 +111,7 @@ def demand(arguments: Sequence[str], *, git_dir: bytes, **options: Any) -> bytes
 
 def version() -> tuple[int, ...]:
     """The numbers of the git on the path, empty where it does not tell them. Raises StoreFailure."""
-    answer = _execute(["git", "--version"], _ENVIRONMENT | _NO_GLOBAL, None, 10.0)
+    answer = _execute(["git", "--version"], _ENVIRONMENT | _NO_CONFIG, None, 10.0)
     found = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", answer.out)
     return tuple(int(number) for number in found.groups() if number) if found else ()
 
@@ -116,18 +120,19 @@ def _options(config: Sequence[str]) -> list[str]:
     return [part for setting in (*_SAFE, *config) for part in ("-c", setting)]
 
 
+def _scratch_file() -> IO[bytes]:
+    """In memory where the system can: there may be no folder for temporary files, and the current one is
+    the user's."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("stdin"), "w+b")
+    return tempfile.TemporaryFile()
+
+
 def _execute(command: list[str], environment: dict[str, str], stdin: Any, deadline: float) -> Answer:
     drop_inherited()
-    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+    git, not_found = _git_python()
     try:
-        from git import Git
-        from git.exc import GitCommandNotFound
-    except ImportError as error:  # GitPython asks git for its version when it is imported
-        raise StoreFailure(f"the git on the path does not work: {error}") from error
-    finally:
-        drop_inherited()
-    try:
-        status, out, err = Git("/").execute(
+        status, out, err = git("/").execute(
             command,
             istream=stdin,
             with_extended_output=True,
@@ -137,11 +142,32 @@ def _execute(command: list[str], environment: dict[str, str], stdin: Any, deadli
             kill_after_timeout=deadline,
             env=environment,
         )
-    except GitCommandNotFound as error:
+    except not_found as error:
         raise StoreFailure("git is not installed, or not on the path") from error
+    except OSError as error:
+        raise StoreFailure(f"the git on the path does not work: {error.strerror}") from error
     if status < 0 and err.startswith("Timeout: "):
-        raise StoreFailure(f"git was not done within {deadline:g} seconds and was stopped: {command[-1]}")
+        raise StoreFailure(
+            f"git was not done within {deadline:g} seconds and was stopped: {command[-1]}", code="deadline"
+        )
     return Answer(status, bytes(out), str(err))
+
+
+def _git_python() -> tuple[Any, type[Exception]]:
+    """GitPython's class for commands, and what it raises where there is no git.
+
+    When it is imported it starts the git of the path with no deadline and waits for it; it is led to
+    something that cannot be started instead, which it takes quietly.
+    """
+    if "git" not in sys.modules:
+        os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+        os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
+    try:
+        from git import Git
+        from git.exc import GitCommandNotFound
+    finally:
+        drop_inherited()
+    return Git, GitCommandNotFound
 
 
 def drop_inherited() -> None:

@@ -91,7 +91,9 @@ class Zone:
         key = _file_key(self.repository.index, now)
         if key == self._index_key:
             return
-        out = git.demand(["ls-files", "-z"], git_dir=self.git_dir, work_tree=self.top)
+        out = git.demand(
+            ["ls-files", "-z"], git_dir=self.git_dir, work_tree=self.top, index=self.repository.index
+        )
         self.tracked = frozenset(out.split(b"\0")) - {b""}
         self.folders = frozenset(_parents(self.tracked))
         self._index_key = key

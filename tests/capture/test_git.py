@@ -50,18 +50,37 @@ def test_a_failure_names_gits_own_reason(tmp_path: Path, monkeypatch: pytest.Mon
         git.run(["version"], git_dir=b"/x")
 
 
-def test_a_git_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of git's name that is none gives one sentence, also on the first call of a process."""
-    put_in_place_of_git(tmp_path, monkeypatch, "exit 0")
-    script = "from recorder import git\ngit.run(['version'], git_dir=b'/x')"
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("sleep 60\nexit 0", "was not done within 0.4 seconds"),
+        ("exec cat", "Answer(status=0"),
+        ("exit 3", "Answer(status=3"),
+        ("\0not a program", "does not work"),
+    ],
+)
+def test_the_first_call_of_a_process(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is in git's place, nothing waits for it longer than for a call, and it is told."""
+    put_in_place_of_git(tmp_path, monkeypatch, script)
+    if "\0" in script:
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+        (tmp_path / "bin/git").write_bytes(b"\x7fELF\0\0")
+    asked = (
+        "from recorder import errors, git\n"
+        "try: print(git.run(['version'], git_dir=b'/x', deadline=0.4))\n"
+        "except errors.StoreFailure as error: print(error.message)"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=dict(os.environ),
+        [sys.executable, "-c", asked],
+        stdin=subprocess.PIPE,
         capture_output=True,
         cwd=Path(__file__).parents[2],
-        check=False,
+        timeout=20,
+        check=True,
     )
-    assert b"StoreFailure: the git on the path does not work" in done.stderr
+    assert said in done.stdout.decode(), done
 
 
 def test_a_partial_clone_never_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
