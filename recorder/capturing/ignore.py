@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+import time
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from recorder import git
 from recorder.capturing.repository import Repository
 from recorder.capturing.statcache import RACY_NS, signature
+from recorder.capturing.tracked import DEADLINE, Tracked
 from recorder.errors import StoreFailure
 
 Verdict = bool | str
@@ -26,6 +29,11 @@ _MAX_PATH = 4000
 
 _TOO_LONG = "its path is too long for git to say whether it is ignored"
 
+_CANNOT_SAY = "git cannot say whether it is ignored"
+
+_SPARED = 600.0
+"""Seconds for which nothing is asked where git was waited for in vain."""
+
 _MAX_DEATHS = 8
 """A query that dies is asked again without the path it died on, this often."""
 
@@ -34,52 +42,76 @@ class Zone:
     """The part of a work tree that one repository's rules hold for.
 
     `prefix` is its folder in the work tree, `key` stands for everything that its rules depend on but
-    the ignore files in its folders. `tracked` and `folders` are paths relative to it.
+    the ignore files in its folders; `scratch` is a folder of the recorder's.
     """
 
-    def __init__(self, prefix: bytes, top: bytes, repository: Repository | None, git_dir: bytes) -> None:
+    def __init__(
+        self, prefix: bytes, top: bytes, repository: Repository | None, git_dir: bytes, scratch: bytes
+    ) -> None:
         self.prefix, self.top = prefix, top
         self.repository, self.git_dir = repository, git_dir
         self.excludes = ""
         self.key = b""
         self.why_not: str | None = None
-        self.tracked: frozenset[bytes] = frozenset()
-        self.folders: frozenset[bytes] = frozenset()
+        self._scratch = scratch
+        self._tracked: Tracked | None = None
         self._index_key: bytes | None = None
         self._config_key: bytes | None = None
+        self._hangs_until = 0.0
 
     def tracks(self, path: bytes) -> bool:
         """Whether git tracks this path of the work tree, or something below it."""
+        if self._tracked is None:
+            return False
         inner = path[len(self.prefix) + 1 :] if self.prefix else path
-        return inner in self.tracked or inner in self.folders
+        return inner in self._tracked.paths or inner in self._tracked.folders
 
     def refresh(self, now: int) -> None:
         """Read again what changed since the last time. What cannot be read stays as last known; where
         nothing is known of the rules, `why_not` says why."""
-        self.why_not = None
-        with contextlib.suppress(StoreFailure):
-            self._refresh_tracked(now)
-        try:
-            self._refresh_excludes(now)
-        except StoreFailure as error:
-            if self._config_key is None:
-                self.why_not = f"git cannot say whether it is ignored: {error.message}"
-        common = self.repository.common_dir if self.repository else self.git_dir
+        if time.monotonic() < self._hangs_until:
+            return
+        self.why_not = self._trap()
+        if self.why_not is None:
+            with contextlib.suppress(StoreFailure):
+                self._refresh_tracked(now)
+            try:
+                self._refresh_excludes(now)
+            except StoreFailure as error:
+                if self._config_key is None:
+                    self.give_up(error)
         self.key = _digest(
             self.git_dir,
             os.fsencode(self.excludes),
             _file_key(os.fsencode(self.excludes), now),
-            _file_key(common + b"/info/exclude", now),
-            _file_key(common + b"/config", now),
+            _file_key(self._common + b"/info/exclude", now),
+            _file_key(self._common + b"/config", now),
         )
 
+    def give_up(self, error: StoreFailure) -> str:
+        """Ask nothing more, for a while where git was waited for in vain; returns why."""
+        self.why_not = f"{_CANNOT_SAY}: {error.message}"
+        if error.code == "deadline":
+            self._hangs_until = time.monotonic() + _SPARED
+        return self.why_not
+
+    @property
+    def _common(self) -> bytes:
+        return self.repository.common_dir if self.repository else self.git_dir
+
+    def _trap(self) -> str | None:
+        """What git would wait for without end, or None."""
+        for file in (self._common + b"/config", self._common + b"/info/exclude", *_users_configs()):
+            if _blocks(file):
+                return f"{_CANNOT_SAY}: {os.fsdecode(file)} is no file that can be read"
+        return None
+
     def _refresh_excludes(self, now: int) -> None:
-        common = self.repository.common_dir if self.repository else self.git_dir
-        key = _digest(*(_file_key(file, now) for file in (common + b"/config", *_users_configs())))
+        key = _digest(*(_file_key(file, now) for file in (self._common + b"/config", *_users_configs())))
         if key == self._config_key:
             return
         arguments = ["config", "--type=path", "--get", "core.excludesFile"]
-        answer = git.run(arguments, git_dir=self.git_dir, users_config=True)
+        answer = git.run(arguments, git_dir=self.git_dir, users_config=True, deadline=DEADLINE)
         if answer.status not in (0, 1):
             raise StoreFailure(answer.complaint)
         self.excludes = os.fsdecode(answer.out).rstrip("\n") or default_excludes()
@@ -89,14 +121,10 @@ class Zone:
         if self.repository is None:
             return
         key = _file_key(self.repository.index, now)
-        if key == self._index_key:
-            return
-        out = git.demand(
-            ["ls-files", "-z"], git_dir=self.git_dir, work_tree=self.top, index=self.repository.index
-        )
-        self.tracked = frozenset(out.split(b"\0")) - {b""}
-        self.folders = frozenset(_parents(self.tracked))
-        self._index_key = key
+        if key != self._index_key or self._tracked is None:
+            self._tracked = Tracked(self.repository, self._scratch)
+            self._index_key = key
+        self._tracked.unfold()
 
 
 class Ignore:
@@ -114,7 +142,8 @@ class Ignore:
         zone = self._zones.get(prefix)
         if zone is None or zone.git_dir != git_dir:
             top = self._root.rstrip(b"/") + b"/" + prefix if prefix else self._root
-            zone = self._zones[prefix] = Zone(prefix, top, repository, git_dir)
+            scratch = os.path.dirname(self._fallback)
+            zone = self._zones[prefix] = Zone(prefix, top, repository, git_dir, scratch)
         zone.refresh(now)
         return zone
 
@@ -138,7 +167,11 @@ class Ignore:
         deaths = 0
         why = zone.why_not
         while left and why is None:
-            said, death = _check(zone, left)
+            try:
+                said, death = _check(zone, left)
+            except StoreFailure as error:
+                why = zone.give_up(error)
+                break
             verdicts += said
             left = left[len(said) :]
             if death and left:
@@ -170,34 +203,25 @@ def default_excludes() -> str:
 
 
 def _check(zone: Zone, paths: Sequence[bytes]) -> tuple[list[bool], str | None]:
-    """The verdicts up to where git died, and why it did. `./` keeps a name from being taken for magic."""
-    stdin = b"".join(b"./%b\0" % path for path in paths)
-    try:
-        answer = git.run(
-            ["check-ignore", "--no-index", "-z", "--stdin", "-v", "-n"],
-            git_dir=zone.git_dir,
-            work_tree=zone.top,
-            stdin=stdin,
-            config=(f"core.excludesFile={zone.excludes}",),
-        )
-    except StoreFailure as error:
-        return [], f"git cannot say whether it is ignored: {error.message}"
+    """The verdicts up to where git died, and why it did. `./` keeps a name from being taken for magic.
+
+    Raises StoreFailure where it did not answer at all.
+    """
+    excludes = os.devnull if _blocks(os.fsencode(zone.excludes)) else zone.excludes
+    answer = git.run(
+        ["check-ignore", "--no-index", "-z", "--stdin", "-v", "-n"],
+        git_dir=zone.git_dir,
+        work_tree=zone.top,
+        stdin=b"".join(b"./%b\0" % path for path in paths),
+        config=(f"core.excludesFile={excludes}",),
+        deadline=DEADLINE,
+    )
     fields = answer.out.split(b"\0")
     patterns = fields[2 : len(fields) - len(fields) % 4 : 4]
     verdicts = [bool(pattern) and not pattern.startswith(b"!") for pattern in patterns][: len(paths)]
     if answer.status in (0, 1) and len(verdicts) == len(paths):
         return verdicts, None
-    return verdicts, f"git cannot say whether it is ignored: {answer.complaint}"
-
-
-def _parents(paths: Iterable[bytes]) -> set[bytes]:
-    parents: set[bytes] = set()
-    for path in paths:
-        end = path.rfind(b"/")
-        while end > 0 and path[:end] not in parents:
-            parents.add(path[:end])
-            end = path.rfind(b"/", 0, end)
-    return parents
+    return verdicts, f"{_CANNOT_SAY}: {answer.complaint}"
 
 
 def _users_configs() -> tuple[bytes, bytes]:
@@ -207,6 +231,15 @@ def _users_configs() -> tuple[bytes, bytes]:
 def _users_folder() -> bytes:
     base = os.environb.get(b"XDG_CONFIG_HOME") or os.path.expanduser(b"~/.config")
     return base + b"/git"
+
+
+def _blocks(file: bytes) -> bool:
+    """Whether what stands there is neither a file nor a folder: git waits for a pipe, and for a device."""
+    try:
+        mode = os.stat(file).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and not os.path.samefile(file, os.devnull)
 
 
 def _file_key(file: bytes, now: int) -> bytes:

@@ -6,9 +6,11 @@ Nothing is written. Formats: gitrepository-layout(5), gitfile and `commondir` as
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import msgspec
 
@@ -168,8 +170,17 @@ def _commit_id(text: bytes) -> str | None:
     return None
 
 
+def open_regular(file: bytes) -> BinaryIO:
+    """A file to read; raises OSError also where it is a pipe, a device or a folder, and never waits."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", file)
+    return open(descriptor, "rb")
+
+
 def _read(file: bytes, tail: int | None = None) -> bytes:
-    with contextlib.suppress(OSError, ValueError), open(file, "rb") as opened:
+    with contextlib.suppress(OSError, ValueError), open_regular(file) as opened:
         if tail is not None:
             opened.seek(max(0, os.fstat(opened.fileno()).st_size - tail))
         return opened.read()
