@@ -177,14 +177,14 @@ def _naming(change: Transition, spans: Spans, moment: int, contains: Contains) -
     return [
         span
         for span in named
-        if not span.failed and _not_over(span, change) and _may_have_run(span, change, contains)
+        if not span.failed and _meets(span, change) and _may_have_run(span, change, contains)
     ]
 
 
-def _not_over(span: Span, change: Transition) -> bool:
+def _meets(span: Span, change: Transition) -> bool:
     """A call that was over when the capture before began to read has no part in what changed since: its own
-    work is in that capture."""
-    return span.ended_at + TICK >= change.since
+    work is in that capture. Nor has one that began when the capture that shows the change was over."""
+    return span.ended_at + TICK >= change.since and span.began_at <= change.until
 
 
 def _may_have_run(span: Span, change: Transition, contains: Contains) -> bool:
@@ -207,7 +207,7 @@ def _covering(
     if change.after.kind == "dir":
         # Whatever is put into a folder moves its time: the call that made it may lie further back.
         found += spans.naming_inside(change.path, change.since, moment)
-    found = [span for span in found if _not_over(span, change)]
+    found = [span for span in found if _meets(span, change)]
     # A call that never returned counts only where nothing better explains the change.
     return [span for span in found if span.strong] or found
 

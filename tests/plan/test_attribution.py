@@ -103,6 +103,8 @@ BOTH = (ran("A"), ran("B"))
         (changed(), [called(40, 60)], ("session", "window", "A")),
         (changed(at=60.04), [called(40, 60)], ("session", "window", "A")),
         (changed(at=39.96), [called(40, 60)], ("session", "window", "A")),
+        (changed(at=39.96, until=39.97), [called(40, 60)], ("other", "loose", "A")),
+        (changed(at=60.04, since=60.03), [called(40, 60)], ("other", "loose", "A")),
         (changed(at=60.06), [called(40, 60)], ("other", "loose", "A")),
         (changed(at=50), [called(40, 60, writes="none")], ("other", "loose", "A")),
         (changed(at=99.2), [called(40, 60)], ("other", "between", "")),
@@ -113,7 +115,8 @@ BOTH = (ran("A"), ran("B"))
 def test_a_change_belongs_to_the_call_in_whose_window_it_lies(
     transition: Transition, windows: list[Window], expected: tuple
 ) -> None:
-    """The change time decides, with 50 ms of slack; between runs it is a person's; git's is git's."""
+    """The change time decides, with 50 ms of slack, where no capture lies between call and change; between
+    runs it is a person's; git's is git's."""
     assert owner(transition, *windows) == expected
 
 
