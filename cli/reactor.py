@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def reactor_of(recording: Recording) -> Iterator[CaptureReactor]:
+def reactor_of(recording: Recording, *, answers_others: bool = False) -> Iterator[CaptureReactor]:
+    """`answers_others`: what other processes read of a log is answered too, while it is fresh."""
     from cli.output import write_error
     from cli.policy import policy_of, why_not_captured
     from projections.capture import CaptureReactor
@@ -27,6 +28,7 @@ def reactor_of(recording: Recording) -> Iterator[CaptureReactor]:
         refuses=why_not_captured,
         recover=lambda tree: recover_and_tell(recording, tree),
         tell=lambda sentence: write_error(f"recorder: {sentence}"),
+        answers_others=answers_others,
     )
     try:
         yield reactor

@@ -1,7 +1,8 @@
 """The capture reactor: reads the facts that ask for a capture, drives the shadow store, appends the outcome.
 
 A prompt asks for the state from before its run, a settled run for the state after it, a session's
-start for a first state. What the log already answers is never captured again.
+start for a first state; a step whose tools have returned is captured where there is time. What the log
+already answers is never captured again.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
 import msgspec
 
-from projections import changes, checkpoints
+from projections import changes, checkpoints, steps
+from projections.asks import Ask, StepsDone, asked, newest_asks
 from projections.operations import is_half_done
 from projections.views import PAGE, Views
 from recorder import events
@@ -32,19 +34,20 @@ from recorder.worktree import WorkTree, resolve
 STALE_NS = 600 * 10**9
 """A prompt that was given longer ago has no state from before that could still be looked at."""
 
+FRESH_NS = 10 * 10**9
+"""What another process read of a prompt or a run's end can be answered for so long."""
+
+STEP_FRESH_NS = 1_500_000_000
+"""For so long after its tools returned the model is taken to think about a step."""
+
+QUICK_NS = 250_000_000
+"""A capture that takes no longer is made for any step."""
+
+STEP_SHARE = 10
+"""Another one is made only where the step took so many times longer."""
+
 ATTEMPTS = 1000
 """Each one that fails means that another writer got on."""
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """A capture that a fact asks for."""
-
-    stream: UUID
-    moment: str
-    entry: str | None
-    reference_at: int | None
-    late: bool
-    at: int
 
 
 class CaptureReactor:
@@ -63,15 +66,19 @@ class CaptureReactor:
         refuses: Callable[[str], str | None] = lambda _: None,
         recover: Callable[[str], None] = lambda _: None,
         tell: Callable[[str], None] = lambda _: None,
+        answers_others: bool = False,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         """`refuses(agent)` gives the reason why sessions of an agent are not captured, or None;
-        `recover(tree)` ends what a crash left half done there; `tell` takes a sentence for the user."""
+        `recover(tree)` ends what a crash left half done there; `tell` takes a sentence for the user.
+        `answers_others`: what other processes read of a log is answered here too, while it is fresh."""
         self._home, self._log, self._views = home, log, views
         self._policy_of, self._user_home = policy_of, user_home
         self._refuses, self._now = refuses, now
         self._recover, self._tell = recover, tell
         self._open: dict[UUID, Tree] = {}
+        self._steps_done = StepsDone()
+        self._reached = views.position if answers_others else None
 
     def close(self) -> None:
         for tree in self._open.values():
@@ -80,11 +87,53 @@ class CaptureReactor:
 
     def react(self, appended: Sequence[Stored]) -> list[Fact]:
         """Answer the facts just appended; returns the outcomes that were appended in turn."""
-        asks = newest_asks(asked(stored.fact for stored in appended))
+        others = self._by_others(appended)
         self._views.catch_up()
+        facts = [stored.fact for stored in appended]
+        self._steps_done.note([*others, *facts])
+        asks = newest_asks([*self._fresh(asked(others)), *asked(facts)])
         outcomes = [outcome for ask in asks if (outcome := self._answer(ask)) is not None]
         superseded = self._refuse_unanswered({ask.stream for ask in asks})
         return outcomes + superseded
+
+    def _by_others(self, appended: Sequence[Stored]) -> list[Fact]:
+        """What stands in the log between what was looked at before and what this process appended."""
+        if self._reached is None:
+            return []
+        upto = appended[0].position - 1 if appended else None
+        found: list[Fact] = []
+        while page := self._log.read(after=self._reached, upto=upto, limit=PAGE):
+            found += [stored.fact for stored in page]
+            self._reached = page[-1].position
+        self._reached = appended[-1].position if appended else self._reached
+        return found
+
+    def _fresh(self, asks: Sequence[Ask]) -> list[Ask]:
+        """Of what another process read: whoever read a prompt may have read lines of its run with it."""
+        return [
+            msgspec.structs.replace(ask, late=True)
+            for ask in asks
+            if ask.moment != "start" and self._now() - ask.at < FRESH_NS
+        ]
+
+    def capture_step(self) -> Captured | CaptureFailed | None:
+        """Capture the state after the newest step whose tools have all returned, where there is time; None
+        where there is no such step. To be called when nothing else waits: one at a time, then look again."""
+        while (stream := self._steps_done.take()) is not None:
+            step = steps.just_returned(self._views.connection, stream.hex)
+            if step is not None and self._has_time_for(stream, step):
+                outcome = self._answer(Ask(stream, "step", step.step, None, False, step.over_at))
+                if isinstance(outcome, Captured | CaptureFailed):
+                    return outcome
+        return None
+
+    def _has_time_for(self, stream: UUID, step: steps.Returned) -> bool:
+        """Whether the model still thinks, and the session's work tree was captured quickly the last time."""
+        tree = changes.tree_of(self._views.connection, stream.hex)
+        cost = last_cost(self._views.connection, tree) if tree else None
+        if cost is None or self._now() - step.over_at > STEP_FRESH_NS:
+            return False
+        return cost < QUICK_NS or cost * STEP_SHARE < step.over_at - step.writes_at
 
     def catch_up(self, why: str) -> list[Fact]:
         """Answer for every prompt that has no outcome: what is fresh is captured, the rest is refused."""
@@ -97,10 +146,11 @@ class CaptureReactor:
                 outcomes += [outcome] if outcome else []
         return outcomes + self._refuse_unanswered(None, why)
 
-    def refuse(self, streams: set[UUID], why: str) -> list[Fact]:
-        """Every prompt of these sessions that has no outcome has lost its moment, for the same reason."""
+    def refuse(self, streams: set[UUID], why: str, *, spare_fresh: bool = False) -> list[Fact]:
+        """Every prompt of these sessions that has no outcome has lost its moment, for the same reason; but
+        for what is fresh, where somebody else is there to answer it (`spare_fresh`)."""
         self._views.catch_up()
-        return self._refuse_unanswered(streams, why)
+        return self._refuse_unanswered(streams, why, spare_fresh=spare_fresh)
 
     def _ask_again(self, one: checkpoints.Checkpoint) -> Ask:
         reference_at = self._views.connection.execute(
@@ -128,6 +178,8 @@ class CaptureReactor:
             return next(iter(self._refuse(ask.stream, [ask.entry], error.message)), None)
 
     def _answered(self, ask: Ask) -> bool:
+        if ask.moment == "settled":
+            return captured_since(self._views.connection, ask.stream, ask.entry, ask.at)
         if ask.moment != "prompt" or ask.entry is None:
             return False
         known = checkpoints.checkpoint_of_entry(self._views.connection, ask.stream.hex, ask.entry)
@@ -149,19 +201,21 @@ class CaptureReactor:
         return known_tree(self._views, bound) if bound else resolve(cwd, self._home, self._user_home)
 
     @contextlib.contextmanager
-    def _settled(self, tree: UUID) -> Iterator[None]:
+    def _settled(self, tree: UUID, *, timeout: float) -> Iterator[None]:
         """Hold a work tree's lock with nothing half done in it: whoever held it before may have died."""
         for _ in range(2):
             self._recover(tree.hex)
-            with self._home.lock(lock_name(tree)):
+            with self._home.lock(lock_name(tree), timeout=timeout):
                 self._views.catch_up()
                 if not is_half_done(self._views.connection, tree.hex):
                     yield
                     return
         raise Refused("a rewind that was broken off could not be rolled back yet", code="unrecovered")
 
-    def _capture(self, work_tree: WorkTree, ask: Ask) -> Captured | CaptureFailed:
-        with self._settled(work_tree.stream):
+    def _capture(self, work_tree: WorkTree, ask: Ask) -> Captured | CaptureFailed | None:
+        with self._settled(work_tree.stream, timeout=0 if ask.moment == "step" else -1):
+            if self._answered(ask):
+                return None
             if open_stream(self._log, work_tree) and work_tree.kind == "per-file":
                 name = os.fsdecode(work_tree.path)
                 self._tell(f"of {name} only the files that tools name are kept: {work_tree.why}")
@@ -180,7 +234,7 @@ class CaptureReactor:
                 previous=last_commit(self._views, work_tree.stream),
                 previous_at=standing_since(self._views.connection, work_tree.stream),
                 named=changes.newly_named(self._views.connection, work_tree.stream.hex, ask.stream.hex),
-                contents=earlier_contents(self._views, self._log, ask.stream.hex),
+                contents=earlier_contents(self._views, self._log, ask.stream.hex) if ask.reference_at else {},
             )
             self._views.catch_up()
             return outcome
@@ -195,13 +249,16 @@ class CaptureReactor:
             self._open.pop(oldest).close()
         return tree
 
-    def _refuse_unanswered(self, streams: set[UUID] | None, why: str | None = None) -> list[Fact]:
+    def _refuse_unanswered(
+        self, streams: set[UUID] | None, why: str | None = None, *, spare_fresh: bool = False
+    ) -> list[Fact]:
         """Prompts that others of their session overtook, or that nobody watched, have lost their moment."""
         reason = why or "the next prompt came before its files could be captured"
         unanswered = [
             one
             for one in checkpoints.uncaptured(self._views.connection)
-            if streams is None or UUID(one.stream) in streams
+            if (streams is None or UUID(one.stream) in streams)
+            and not (spare_fresh and self._now() - one.given_at < FRESH_NS)
         ]
         by_stream: dict[UUID, list[str]] = {}
         for one in unanswered:
@@ -248,35 +305,6 @@ def warm_up() -> None:
             tree.capture(previous=None)
 
 
-def asked(facts: Iterable[Fact]) -> list[Ask]:
-    """What a run of facts asks for, in order."""
-    asks: list[Ask] = []
-    for fact in facts:
-        if isinstance(fact, events.SessionStarted) and fact.live:
-            asks.append(Ask(fact.originator_id, "start", None, None, False, fact.at))
-        elif isinstance(fact, events.PromptGiven) and not fact.copied:
-            asks.append(
-                Ask(fact.originator_id, "prompt", fact.entry, fact.reference_at, fact.late, fact.reference_at)
-            )
-        elif isinstance(fact, events.RunSettled):
-            asks.append(Ask(fact.originator_id, "settled", fact.run, None, False, fact.at))
-    return asks
-
-
-def newest_asks(asks: Sequence[Ask]) -> list[Ask]:
-    """One ask per session is enough: the last prompt, else the last settled run, else the start.
-
-    A run that settles before the prompt that follows it in the same batch has that prompt's capture as
-    its state after; a prompt overtaken by another one can no longer be answered.
-    """
-    newest: dict[UUID, Ask] = {}
-    for ask in asks:
-        standing = newest.get(ask.stream)
-        if standing is None or ask.moment == "prompt" or standing.moment != "prompt":
-            newest[ask.stream] = ask
-    return list(newest.values())
-
-
 def known_tree(views: Views, tree: str) -> WorkTree:
     """A work tree that the log knows, by its stream's hex id."""
     row = views.connection.execute("SELECT * FROM trees WHERE tree = ?", (tree,)).fetchone()
@@ -301,6 +329,25 @@ def standing_since(connection: sqlite3.Connection, tree: UUID) -> int | None:
         (tree.hex, tree.hex),
     ).fetchone()
     return None if row["ended_at"] is None else int(row["ended_at"])
+
+
+def last_cost(connection: sqlite3.Connection, tree: str) -> int | None:
+    """How long the newest capture of a work tree took (ns)."""
+    row = connection.execute(
+        "SELECT ended_at - began_at AS cost FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1",
+        (tree,),
+    ).fetchone()
+    return int(row["cost"]) if row else None
+
+
+def captured_since(connection: sqlite3.Connection, stream: UUID, run: str | None, at: int) -> bool:
+    """Whether the state after a run was captured since a moment (ns)."""
+    row = connection.execute(
+        "SELECT 1 FROM checkpoints JOIN captures ON captures.capture = checkpoints.after_capture"
+        " WHERE checkpoints.stream = ? AND checkpoints.entry = ? AND captures.began_at >= ?",
+        (stream.hex, run, at),
+    ).fetchone()
+    return row is not None
 
 
 def earlier_contents(views: Views, log: EventLog, stream: str) -> dict[bytes, bytes]:

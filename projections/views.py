@@ -35,15 +35,21 @@ class Facts(Protocol):
     def read(self, *, after: int = 0, upto: int | None = None, limit: int = 500) -> list[Stored]: ...
 
 
-VERSION = 4
+VERSION = 5
 """Of all tables together: another number in the database means that they are folded anew."""
 
 
 def projections() -> tuple[Projection, ...]:
     """Every projection, in the order in which each fact is folded into them."""
-    from projections import changes, checkpoints, conversation, operations
+    from projections import changes, checkpoints, conversation, operations, steps
 
-    return (conversation.PROJECTION, changes.PROJECTION, operations.PROJECTION, checkpoints.PROJECTION)
+    return (
+        conversation.PROJECTION,
+        changes.PROJECTION,
+        operations.PROJECTION,
+        checkpoints.PROJECTION,
+        steps.PROJECTION,
+    )
 
 
 class Views:

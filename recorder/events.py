@@ -264,7 +264,8 @@ class TreeOpened(Fact, frozen=True, array_like=True, kw_only=True):
 class Captured(Fact, frozen=True, array_like=True, kw_only=True):
     """A capture of the work tree. `at` is when it ended.
 
-    `moment`: `start`, `prompt`, `settled`, `safety` (before a rewind), `rewound` (after one).
+    `moment`: `start`, `prompt`, `settled`, `step` (its tools have returned; `entry` is the step's id),
+    `safety` (before a rewind), `rewound` (after one).
     `source`: `hook`, `watch`, `log`. `delta` is against the capture before it in this stream.
     `unknown` names every path that should have been read and was not; `skipped` counts what policy
     left out (the list is in the store's manifest).

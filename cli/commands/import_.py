@@ -67,7 +67,7 @@ def _import(arguments: argparse.Namespace, recording: Recording, console: Consol
     with counting("reading", _total(paths), console) as advance:
         report = import_paths(recording.log, sources, paths, _steps(advance))
     with reactor_of(recording) as reactor:
-        reactor.refuse(_streams(report), WHY)
+        reactor.refuse(_streams(report), WHY, spare_fresh=recording.home.held("watch"))
     return report
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cli.context import Recording
     from cli.options import Subparsers
     from cli.output import Console
+    from recorder.errors import LogFailure
 
 LATE = "it was given before the recorder watched"
 RETRY_SECONDS = 5.0
@@ -77,7 +78,7 @@ class _Watch:
         self._take_signals()
         if not self._once:
             warm_up()
-        with self._follower, reactor_of(self._recording) as self._reactor:
+        with self._follower, reactor_of(self._recording, answers_others=True) as self._reactor:
             self._round()
             self._reactor.catch_up(LATE)
             self._console.note("ready")
@@ -91,6 +92,8 @@ class _Watch:
             while not self._stop.is_set():
                 self._follower.wait()
                 if not self._stop.is_set():
+                    self._round()
+                while not self._stop.is_set() and self._captured_step():
                     self._round()
                 if self._sweep_due.is_set():
                     self._sweep()
@@ -109,11 +112,25 @@ class _Watch:
                 self._reactor.react(outcome.facts)
                 if self._stop.is_set():
                     return
+            self._reactor.react(())
         except LogFailure as error:
             if self._once:
                 raise
-            self._console.note(f"recorder: {error.message}")
-            self._stop.wait(RETRY_SECONDS)
+            self._pause(error)
+
+    def _captured_step(self) -> bool:
+        """Nothing waits now: whether there was a step to capture."""
+        from recorder.errors import LogFailure
+
+        try:
+            return self._reactor.capture_step() is not None
+        except LogFailure as error:
+            self._pause(error)
+            return False
+
+    def _pause(self, error: LogFailure) -> None:
+        self._console.note(f"recorder: {error.message}")
+        self._stop.wait(RETRY_SECONDS)
 
     def _sweep(self) -> None:
         from cli.commands.prune import run_retention
