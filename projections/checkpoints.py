@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from typing import NamedTuple
+from uuid import UUID
 
 from projections.views import Projection
 from recorder import events
@@ -104,6 +105,28 @@ def _inherit(connection: sqlite3.Connection, identifier: str, stream: str, entry
     )
 
 
+def _hand_down(connection: sqlite3.Connection, origin: UUID, entry: str) -> None:
+    """What a prompt came to is told to the forks that inherited it before that was known."""
+    forks = connection.execute(
+        "SELECT c.id, c.stream FROM checkpoints c JOIN sessions child ON child.stream = c.stream"
+        " JOIN sessions parent ON parent.session = child.parent_session AND parent.agent = child.agent"
+        " JOIN prompts ON prompts.stream = c.stream AND prompts.entry = c.entry"
+        " WHERE parent.stream = ? AND c.entry = ? AND c.capture IS NULL AND c.retired IS NULL"
+        " AND prompts.copied AND c.stream != parent.stream",
+        (origin.hex, entry),
+    )
+    for fork in forks.fetchall():
+        before = _answer(connection, fork["id"])
+        _inherit(connection, fork["id"], fork["stream"], entry)
+        if _answer(connection, fork["id"]) != before:
+            _hand_down(connection, UUID(fork["stream"]), entry)
+
+
+def _answer(connection: sqlite3.Connection, identifier: str) -> tuple[object, ...]:
+    row = connection.execute("SELECT state, why, capture FROM checkpoints WHERE id = ?", (identifier,))
+    return tuple(row.fetchone())
+
+
 def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.Captured)
     if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
@@ -128,6 +151,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
                 events.checkpoint_id(fact.session, fact.entry),
             ),
         )
+        _hand_down(connection, fact.session, fact.entry)
     if fact.moment == "settled" and fact.session is not None and fact.entry is not None:
         connection.execute(
             "UPDATE checkpoints SET after_capture = ?, after_commit = ? WHERE id = ?",
@@ -152,6 +176,7 @@ def _capture_failed(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
             "UPDATE checkpoints SET state = 'lost', why = ?, tree = ? WHERE id = ? AND capture IS NULL",
             (fact.why, fact.originator_id.hex, identifier),
         )
+        _hand_down(connection, fact.session, fact.entry)
     if fact.moment == "settled" and fact.session is not None and fact.entry is not None:
         connection.execute(
             "UPDATE checkpoints SET after_why = ? WHERE id = ?",
@@ -165,6 +190,7 @@ def _capture_refused(connection: sqlite3.Connection, _: int, fact: Fact) -> None
         "UPDATE checkpoints SET state = 'lost', why = ? WHERE id = ? AND capture IS NULL",
         (fact.why, events.checkpoint_id(fact.originator_id, fact.entry)),
     )
+    _hand_down(connection, fact.originator_id, fact.entry)
 
 
 def _pinned(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
@@ -219,8 +245,11 @@ def checkpoint_of_entry(connection: sqlite3.Connection, stream: str, entry: str)
 
 
 def uncaptured(connection: sqlite3.Connection) -> list[Checkpoint]:
-    """Checkpoints that nobody has answered for yet."""
-    rows = connection.execute("SELECT * FROM checkpoints WHERE state = 'capturing' ORDER BY given_at")
+    """Checkpoints that nobody has answered for yet; what a fork inherited is answered where it was given."""
+    rows = connection.execute(
+        "SELECT checkpoints.* FROM checkpoints JOIN prompts USING (stream, entry)"
+        " WHERE state = 'capturing' AND NOT copied ORDER BY given_at"
+    )
     return [_checkpoint(row) for row in rows]
 
 

@@ -28,6 +28,9 @@ from recorder.worktree import WorkTree
 SAFETY_DAYS = 30
 """How long the safety capture of a rewind lives, whatever the checkpoints do."""
 
+OF_A_RUN = ("prompt", "step")
+"""The moments of captures that live as long as the checkpoint of their run."""
+
 
 class Pruned(msgspec.Struct, frozen=True):
     """What came of it. `problems` names the work trees whose store could not be cleaned, with the reason."""
@@ -139,7 +142,7 @@ def _held(views: Views, tree: str) -> list[Held]:
             commit=row["commit_id"],
             position=row["position"],
             needed=row["capture"] in kept,
-            standalone_until=row["ended_at"] + SAFETY_DAYS * DAY_NS if row["moment"] != "prompt" else 0,
+            standalone_until=0 if row["moment"] in OF_A_RUN else row["ended_at"] + SAFETY_DAYS * DAY_NS,
         )
         for row in rows
     ]
@@ -154,15 +157,17 @@ def _kept(views: Views, tree: str) -> list[Checkpoint]:
 
 
 def _spans(views: Views, tree: str) -> list[tuple[int, int]]:
-    """From a kept checkpoint's capture to the first capture after its run, by log position."""
+    """From a kept checkpoint's capture to the first capture after its run, by log position; an inherited
+    prompt's run is that of the session that it comes from."""
     spans = []
     for one in _kept(views, tree):
         first = one.capture_position or 0
         last = views.connection.execute(
-            "SELECT MIN(captures.position) FROM captures LEFT JOIN runs ON runs.stream = ? AND runs.run = ?"
+            "SELECT MIN(captures.position) FROM captures LEFT JOIN runs ON runs.run = ?"
+            " AND runs.stream = (SELECT stream FROM captures WHERE capture = ?)"
             " WHERE tree = ? AND captures.position > ?"
             " AND captures.began_at >= COALESCE(runs.ended_at, runs.last_sign_at, 0)",
-            (one.stream, one.entry, tree, first),
+            (one.entry, one.capture, tree, first),
         ).fetchone()[0]
         spans.append((first, last if last is not None else first))
     return spans
