@@ -32,10 +32,12 @@ COMMANDS = {
     "undo": "go back a number of prompts",
     "redo": "go forward again after an undo",
     "revert": "take back only what one prompt's run changed",
+    "checkpoint": "one screen on this folder: is it recorded, how, and what of it",
     "prune": "retire what the retention no longer keeps",
     "pin": "never retire a checkpoint",
     "unpin": "let the retention decide on a checkpoint again",
     "label": "give a checkpoint a name",
+    "doctor": "what is wrong with the recording and around it; --fix mends it",
     "rebuild": "fold every view anew from the log",
     "config": "the settings, and where each value comes from",
 }

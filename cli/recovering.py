@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,9 +45,13 @@ def recover(recording: Recording, tree: str | None = None) -> list[str]:
     A rewind that is still at work is left to itself, and a work tree that cannot be reached waits. Raises
     Unrecovered where paths could not be brought back.
     """
-    rows = recording.views.connection.execute(_HALF_DONE).fetchall()
-    found = [row["tree"] for row in rows if tree in (None, row["tree"])]
+    found = [one for one in half_done(recording.views.connection) if tree in (None, one)]
     return [sentence for one in found for sentence in _recover_tree(recording, one)]
+
+
+def half_done(connection: sqlite3.Connection) -> list[str]:
+    """The work trees (hex ids) where a rewind was broken off, or is at work right now."""
+    return [row["tree"] for row in connection.execute(_HALF_DONE)]
 
 
 def _recover_tree(recording: Recording, tree: str) -> list[str]:
@@ -134,7 +139,7 @@ def _tidy_up(recording: Recording, work_tree: WorkTree, files: Tree) -> None:
     connection = recording.views.connection
     recording.views.catch_up()
     tree = work_tree.stream.hex
-    if not any(row["tree"] == tree for row in connection.execute(_HALF_DONE)):
+    if tree not in half_done(connection):
         return
     sweep(recording.log.stream(work_tree.stream), work_tree.path)
     newest = connection.execute(

@@ -27,20 +27,33 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.choice import no_active_prompt
     from cli.context import existing_recording, the_session
     from cli.files import attributed
-    from projections.listing import checkpoint_documents, steps_of
+    from cli.inspect import step_documents
+    from cli.standing import tell_out_of_reach, why_out_of_reach
+    from projections.capture import known_tree
+    from projections.listing import changes_by_run, checkpoint_documents
 
     with existing_recording(arguments) as recording:
         session = the_session(recording, arguments)
+        found = attributed(recording, session)
         documents = checkpoint_documents(
             recording.views.connection,
             session.stream,
             session.session,
-            attributed(recording, session),
+            found,
             all_branches=arguments.all_branches,
         )
+        if session.tree and arguments.at is None:
+            tell_out_of_reach(documents, why_out_of_reach(known_tree(recording.views, session.tree)))
         if arguments.steps:
+            by_run = changes_by_run(found, session.stream)
             for one in documents:
-                one["steps"] = steps_of(recording.views.connection, session.stream, one["entry_id"])
+                one["steps"] = step_documents(
+                    recording.views.connection,
+                    session.stream,
+                    one["entry_id"],
+                    one["number"],
+                    by_run.get(one["entry_id"], []),
+                )
         none = "" if documents else no_active_prompt(recording.views.connection, session)
     if arguments.json:
         console.json(documents)
@@ -50,12 +63,17 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _show(documents: list[dict[str, Any]], none: str, console: Console) -> None:
+    if documents:
+        show_checkpoints(documents, console)
+    else:
+        console.show(f"{none[0].upper()}{none[1:]}.")
+
+
+def show_checkpoints(documents: list[dict[str, Any]], console: Console) -> None:
+    """A row for each, and below them a line for each reason why some are not whole."""
     from cli.output import relative_time
     from cli.tables import table
 
-    if not documents:
-        console.show(f"{none[0].upper()}{none[1:]}.")
-        return
     rows = table(console, "#", "when", "state", "changes", "prompt")
     for one in documents:
         rows.add_row(
@@ -68,11 +86,27 @@ def _show(documents: list[dict[str, Any]], none: str, console: Console) -> None:
             + one["prompt"],
         )
         for step in one.get("steps", []):
-            tools = ", ".join(call["tool"] for call in step["calls"])
-            rows.add_row("", "", "", "", f"  step: {tools}")
+            rows.add_row(step["name"], "", _captured(step), _changed(step), f"  step: {_tools(step)}")
     console.show(rows)
     for reason in _reasons(documents):
         console.show(reason)
+
+
+def _tools(step: dict[str, Any]) -> str:
+    return ", ".join(call["tool"] for call in step["calls"]) or "no tools"
+
+
+def _captured(step: dict[str, Any]) -> str:
+    """Which of a step's states were captured."""
+    known = [side for side in ("before", "after") if step[side] is not None]
+    return "captured" if len(known) == 2 else f"only {known[0]}" if known else "-"
+
+
+def _changed(step: dict[str, Any]) -> str:
+    if step["files"] is None:
+        return "?"
+    words = [{"added": "added", "deleted": "deleted"}.get(one["change"], "modified") for one in step["files"]]
+    return changes_text({word: words.count(word) for word in ("added", "modified", "deleted")})
 
 
 def _state(one: dict[str, Any]) -> str:
