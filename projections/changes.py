@@ -7,6 +7,8 @@ The rows that `recorder.history` names; whose a change is, is decided from them 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from uuid import UUID
 
 import msgspec
@@ -14,7 +16,7 @@ import msgspec
 from projections.views import Projection
 from recorder import events
 from recorder.events import Fact, NamedFile
-from recorder.history import Run, Transition, Window
+from recorder.history import Reach, Run, Transition, Window, place_of
 from recorder.states import GitPosition, PathNote, PathState
 
 SCHEMA = """
@@ -23,6 +25,7 @@ CREATE TABLE trees (
 ) WITHOUT ROWID;
 CREATE INDEX trees_by_path ON trees (path);
 CREATE TABLE session_trees (stream TEXT, tree TEXT, position INTEGER, PRIMARY KEY (stream)) WITHOUT ROWID;
+CREATE INDEX sessions_by_tree ON session_trees (tree);
 CREATE TABLE captures (
     capture TEXT PRIMARY KEY, tree TEXT, position INTEGER, moment TEXT, source TEXT, stream TEXT, entry TEXT,
     operation TEXT, began_at INTEGER, ended_at INTEGER, commit_id TEXT, unknown BLOB, skipped INTEGER,
@@ -32,9 +35,10 @@ CREATE INDEX captures_by_tree ON captures (tree, position);
 CREATE TABLE transitions (
     id TEXT PRIMARY KEY, tree TEXT, position INTEGER, ordinal INTEGER, path BLOB, before BLOB, after BLOB,
     changed_at INTEGER, by_git INTEGER, since INTEGER, until INTEGER, operation TEXT,
-    above_changed_at INTEGER
+    above_changed_at INTEGER, place BLOB
 ) WITHOUT ROWID;
 CREATE INDEX transitions_by_tree ON transitions (tree, position, ordinal);
+CREATE INDEX transitions_by_place ON transitions (place, tree);
 CREATE TABLE runs (
     stream TEXT, run TEXT, position INTEGER, began_at INTEGER, ended_at INTEGER, last_sign_at INTEGER,
     outcome TEXT,
@@ -46,8 +50,12 @@ CREATE TABLE calls (
     PRIMARY KEY (stream, call)
 ) WITHOUT ROWID;
 CREATE TABLE named_paths (stream TEXT, path BLOB, position INTEGER, PRIMARY KEY (stream, path)) WITHOUT ROWID;
-CREATE INDEX named_paths_by_position ON named_paths (position)
+CREATE INDEX named_paths_by_position ON named_paths (position);
+CREATE INDEX named_paths_by_path ON named_paths (path)
 """
+
+AT_ONCE = 500
+"""Values of a list that one query takes."""
 
 _encode = msgspec.msgpack.encode
 _state = msgspec.msgpack.Decoder(PathState).decode
@@ -68,6 +76,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
     assert isinstance(fact, events.Captured)
     tree = fact.originator_id.hex
     since = last_look(connection, tree)
+    root = root_of(connection, tree)
     connection.execute(
         "INSERT INTO captures VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (
@@ -90,7 +99,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
         ),
     )
     connection.executemany(
-        "INSERT INTO transitions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO transitions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             (
                 f"{fact.capture}:{ordinal}",
@@ -106,6 +115,7 @@ def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None
                 fact.at,
                 fact.operation,
                 change.above_changed_at,
+                place_of(root, change.path),
             )
             for ordinal, change in enumerate(fact.delta)
         ),
@@ -237,33 +247,39 @@ PROJECTION = Projection(
 )
 
 
-def transitions_of(connection: sqlite3.Connection, tree: str) -> tuple[Transition, ...]:
-    """Every transition of a work tree, in log order."""
-    rows = connection.execute("SELECT * FROM transitions WHERE tree = ? ORDER BY position, ordinal", (tree,))
-    return tuple(
-        Transition(
-            id=row["id"],
-            position=row["position"],
-            path=row["path"],
-            before=_state(row["before"]),
-            after=_state(row["after"]),
-            changed_at=row["changed_at"],
-            by_git=bool(row["by_git"]),
-            since=row["since"],
-            until=row["until"],
-            operation=row["operation"],
-            above_changed_at=row["above_changed_at"],
-        )
-        for row in rows
-    )
-
-
-def runs_of(connection: sqlite3.Connection, tree: str) -> tuple[Run, ...]:
-    """The runs of every session of a work tree, by their start."""
+def transitions_of(connection: sqlite3.Connection, tree: str, after: int = 0) -> tuple[Transition, ...]:
+    """Every transition of a work tree behind a log position, in log order."""
     rows = connection.execute(
-        "SELECT runs.* FROM runs JOIN session_trees USING (stream) WHERE tree = ? ORDER BY runs.position",
-        (tree,),
+        "SELECT * FROM transitions WHERE tree = ? AND position > ? ORDER BY position, ordinal", (tree, after)
     )
+    return tuple(transition(row) for row in rows)
+
+
+def transition(row: sqlite3.Row) -> Transition:
+    return Transition(
+        id=row["id"],
+        position=row["position"],
+        path=row["path"],
+        before=_state(row["before"]),
+        after=_state(row["after"]),
+        changed_at=row["changed_at"],
+        by_git=bool(row["by_git"]),
+        since=row["since"],
+        until=row["until"],
+        operation=row["operation"],
+        above_changed_at=row["above_changed_at"],
+    )
+
+
+def sessions_of(connection: sqlite3.Connection, tree: str) -> list[str]:
+    """The sessions that are bound to a work tree."""
+    rows = connection.execute("SELECT stream FROM session_trees WHERE tree = ?", (tree,))
+    return [row["stream"] for row in rows]
+
+
+def runs_of(connection: sqlite3.Connection, reaches: Mapping[str, Reach | None]) -> tuple[Run, ...]:
+    """The runs of sessions, by their start; each has the reach that is given for its session."""
+    rows = rows_with(connection, "SELECT * FROM runs WHERE stream IN ({})", reaches)
     return tuple(
         Run(
             session=row["stream"],
@@ -272,17 +288,23 @@ def runs_of(connection: sqlite3.Connection, tree: str) -> tuple[Run, ...]:
             began_at=row["began_at"],
             ended_at=row["ended_at"],
             last_sign_at=row["last_sign_at"],
+            reach=reaches[row["stream"]],
         )
-        for row in rows
+        for row in sorted(rows, key=itemgetter("position"))
     )
 
 
-def windows_of(connection: sqlite3.Connection, tree: str) -> tuple[Window, ...]:
-    """The windows of every writing tool call in a work tree's sessions."""
-    rows = connection.execute(
-        "SELECT calls.* FROM calls JOIN session_trees USING (stream)"
-        " WHERE tree = ? AND writes != 'none' ORDER BY calls.position",
-        (tree,),
+def windows_of(
+    connection: sqlite3.Connection, reaches: Mapping[str, Reach | None], since: int = 0
+) -> tuple[Window, ...]:
+    """The windows of every writing tool call of sessions that had not returned before `since` (ns), by their
+    calls; each has the reach that is given for its session."""
+    rows = rows_with(
+        connection,
+        "SELECT * FROM calls WHERE stream IN ({}) AND writes != 'none'"
+        " AND (ended_at IS NULL OR ended_at >= ?)",
+        reaches,
+        since,
     )
     return tuple(
         Window(
@@ -296,9 +318,34 @@ def windows_of(connection: sqlite3.Connection, tree: str) -> tuple[Window, ...]:
             background=bool(row["background"]),
             files=_files(row["files"]),
             failed=bool(row["failed"]),
+            reach=reaches[row["stream"]],
         )
-        for row in rows
+        for row in sorted(rows, key=itemgetter("position"))
     )
+
+
+def rows_with(
+    connection: sqlite3.Connection, query: str, values: Iterable[object], *more: object
+) -> Iterator[sqlite3.Row]:
+    """The rows of a query in which `{}` stands for a list of values, some at a time: SQLite takes no more
+    than so many in one query. `more` are the values after it."""
+    listed = list(values)
+    for start in range(0, len(listed), AT_ONCE):
+        part = listed[start : start + AT_ONCE]
+        yield from connection.execute(query.format(",".join("?" * len(part))), (*part, *more))
+
+
+def looks_of(connection: sqlite3.Connection, tree: str) -> tuple[tuple[int, int], ...]:
+    """The log position of each capture of a work tree, and the moment that it shows (ns), in log order: when
+    it began to read, or when the prompt was given that it came late for."""
+    rows = connection.execute(
+        "SELECT captures.position, MIN(began_at, COALESCE(prompts.reference_at, began_at)) AS moment"
+        " FROM captures LEFT JOIN prompts ON captures.moment = 'prompt'"
+        " AND prompts.stream = captures.stream AND prompts.entry = captures.entry"
+        " WHERE tree = ? ORDER BY captures.position",
+        (tree,),
+    )
+    return tuple((row["position"], row["moment"]) for row in rows)
 
 
 def last_look(connection: sqlite3.Connection, tree: str) -> int:
@@ -340,6 +387,12 @@ def unknown_paths(connection: sqlite3.Connection, capture: str) -> tuple[PathNot
     """What a capture should have read and did not."""
     row = connection.execute("SELECT unknown FROM captures WHERE capture = ?", (capture,)).fetchone()
     return _notes(row["unknown"]) if row else ()
+
+
+def root_of(connection: sqlite3.Connection, tree: str) -> bytes:
+    """The absolute path of a work tree's root."""
+    row = connection.execute("SELECT path FROM trees WHERE tree = ?", (tree,)).fetchone()
+    return bytes(row["path"]) if row else b"/"
 
 
 def tree_of(connection: sqlite3.Connection, stream: str) -> str | None:

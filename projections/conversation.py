@@ -21,6 +21,7 @@ CREATE TABLE sessions (
     last_time TEXT, last_at INTEGER, first_prompt TEXT, leaf TEXT, ended TEXT, position INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX sessions_by_id ON sessions (session);
+CREATE INDEX sessions_by_cwd ON sessions (cwd);
 CREATE TABLE entries (
     stream TEXT, entry TEXT, position INTEGER, parent TEXT, kind TEXT, raw_type TEXT, time TEXT, at INTEGER,
     excerpt TEXT, body TEXT, in_tree INTEGER, copied INTEGER, understood INTEGER,

@@ -8,27 +8,44 @@ import sqlite3
 import msgspec
 
 from projections import changes, operations
-from recorder.history import Change, TreeHistory
+from projections.neighbours import area_of, operations_on, reaches_of, sightings_of
+from recorder.history import Change, TreeHistory, place_of
 
 
-def tree_history(connection: sqlite3.Connection, tree: str) -> TreeHistory:
-    """Everything that happened to the files of a work tree (its stream's hex id), in log order."""
+def tree_history(connection: sqlite3.Connection, tree: str, after: int = 0) -> TreeHistory:
+    """Everything that happened to the files of a work tree (its stream's hex id) behind a position of the
+    log, in log order; whoever did it."""
+    transitions = changes.transitions_of(connection, tree, after)
+    since = min((one.since for one in transitions), default=0) if after else 0
+    own = dict.fromkeys(changes.sessions_of(connection, tree))
+    windows = changes.windows_of(connection, own, since)
+    root = changes.root_of(connection, tree)
+    named = (file.path for window in windows for file in window.files)
+    area = area_of(connection, tree, {*(place_of(root, one.path) for one in transitions), *named})
+    sightings = sightings_of(connection, area)
+    others = reaches_of(connection, area, sightings)
     return TreeHistory(
-        transitions=changes.transitions_of(connection, tree),
-        runs=changes.runs_of(connection, tree),
-        windows=changes.windows_of(connection, tree),
+        transitions=transitions,
+        runs=changes.runs_of(connection, own | others),
+        windows=windows + changes.windows_of(connection, others, since),
         operations=operations.operations_of(connection, tree),
         git=changes.git_positions(connection, tree),
+        root=root,
+        elsewhere=operations_on(connection, area),
+        sightings=tuple(one for _, one in sightings),
+        looks=changes.looks_of(connection, tree),
     )
 
 
 def inherited_runs(connection: sqlite3.Connection, stream: str) -> dict[str, str]:
-    """The runs that a fork inherited: their prompts' entry ids, with the stream that they ran in."""
+    """The runs that a fork inherited: their prompts' entry ids, with the stream that they ran in. One that
+    went on after the fork was made is not among them: what it changed from then on is its own."""
     rows = connection.execute(
         "SELECT runs.run, runs.stream FROM prompts JOIN sessions child ON child.stream = prompts.stream"
         " JOIN sessions parent ON parent.session = child.parent_session AND parent.agent = child.agent"
         " JOIN runs ON runs.stream = parent.stream AND runs.run = prompts.entry"
-        " WHERE prompts.stream = ? AND prompts.copied",
+        " WHERE prompts.stream = ? AND prompts.copied"
+        " AND COALESCE(runs.ended_at, runs.last_sign_at) <= child.started_at",
         (stream,),
     )
     return {row["run"]: row["stream"] for row in rows}

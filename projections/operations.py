@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from operator import itemgetter
 
 import msgspec
 
+from projections.changes import root_of, rows_with
 from projections.views import Projection
 from recorder import events
 from recorder.events import Fact, FileStep
-from recorder.history import Operation
+from recorder.history import Operation, place_of
 
 SCHEMA = """
 CREATE TABLE operations (
@@ -19,7 +21,8 @@ CREATE TABLE operations (
     position_before TEXT, position_after TEXT, leaf_before TEXT, leaf_after TEXT,
     state TEXT, applied_at INTEGER, conversation TEXT, why TEXT, left_as_it_was BLOB
 ) WITHOUT ROWID;
-CREATE INDEX operations_by_tree ON operations (tree, position)
+CREATE INDEX operations_by_tree ON operations (tree, position);
+CREATE TABLE operation_places (place BLOB, operation TEXT, PRIMARY KEY (place, operation)) WITHOUT ROWID
 """
 
 _encode = msgspec.msgpack.encode
@@ -51,6 +54,11 @@ def _planned(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
             fact.leaf_before,
             fact.leaf_after,
         ),
+    )
+    root = root_of(connection, fact.originator_id.hex)
+    connection.executemany(
+        "INSERT OR IGNORE INTO operation_places VALUES (?,?)",
+        ((place_of(root, step.path), fact.operation) for step in fact.steps),
     )
 
 
@@ -87,6 +95,13 @@ def operations_of(connection: sqlite3.Connection, tree: str) -> tuple[Operation,
         "SELECT * FROM operations WHERE tree = ? AND state = 'applied' ORDER BY position", (tree,)
     )
     return tuple(_operation(row) for row in rows)
+
+
+def operations_by_id(connection: sqlite3.Connection, names: Collection[str]) -> list[tuple[str, Operation]]:
+    """Of these operations those that were applied, each with its work tree, oldest first."""
+    query = "SELECT * FROM operations WHERE operation IN ({}) AND state = 'applied'"
+    rows = sorted(rows_with(connection, query, names), key=itemgetter("position"))
+    return [(row["tree"], _operation(row)) for row in rows]
 
 
 def is_half_done(connection: sqlite3.Connection, tree: str) -> bool:

@@ -11,6 +11,19 @@ import msgspec
 from recorder.events import FileStep, NamedFile
 from recorder.states import GitPosition, PathState
 
+Reach = frozenset[bytes]
+"""Absolute folders and files: what a session of another work tree may write at or below them."""
+
+
+def place_of(root: bytes, path: bytes) -> bytes:
+    """The absolute path of what a work tree at `root` calls `path`."""
+    return path if path.startswith(b"/") else root.rstrip(b"/") + b"/" + path
+
+
+def name_in(root: bytes, place: bytes) -> bytes:
+    """What a work tree at `root` calls an absolute path: the inverse of `place_of`."""
+    return place.removeprefix(root.rstrip(b"/") + b"/")
+
 
 class Transition(msgspec.Struct, frozen=True):
     """One path of one capture's delta. `id` is `<capture>:<index>`, `position` the log position of the
@@ -34,7 +47,8 @@ class Transition(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """Everything one prompt started. `session` is the stream's hex id, `run` the prompt's entry id,
     `began_at` the moment after which changes may be its own. `ended_at` is None while it has no end
-    event; `last_sign_at` is the time of its last entry or tool result. `position` is of its start."""
+    event; `last_sign_at` is the time of its last entry or tool result. `position` is of its start.
+    `reach` is None for a session of this work tree."""
 
     session: str
     run: str
@@ -43,6 +57,7 @@ class Run(msgspec.Struct, frozen=True):
     ended_at: int | None
     last_sign_at: int
     children: tuple[str, ...] = ()
+    reach: Reach | None = None
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -60,6 +75,7 @@ class Window(msgspec.Struct, frozen=True):
     background: bool
     files: tuple[NamedFile, ...]
     failed: bool = False
+    reach: Reach | None = None
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -86,14 +102,23 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class TreeHistory(msgspec.Struct, frozen=True):
-    """All of the above of one work tree, each in log order. `git` is where the repository stood at a
-    capture, by capture id."""
+    """All of the above of one work tree, each in log order, its root the absolute path `root`. `git` is
+    where the repository stood at a capture, by capture id; `looks` has the log position of each capture
+    and the moment that it shows (ns).
+
+    `runs` and `windows` are also those of other sessions that could write here. `elsewhere` are the
+    operations on other work trees that wrote files of this one, and `sightings` what captures of other work
+    trees saw of the same files, both under the names that the files have here."""
 
     transitions: tuple[Transition, ...]
     runs: tuple[Run, ...]
     windows: tuple[Window, ...]
     operations: tuple[Operation, ...]
     git: dict[str, GitPosition] = {}
+    root: bytes = b""
+    elsewhere: tuple[Operation, ...] = ()
+    sightings: tuple[Transition, ...] = ()
+    looks: tuple[tuple[int, int], ...] = ()
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -104,7 +129,8 @@ class Change(msgspec.Struct, frozen=True):
 
     `runs` are pairs of session and run: the owner; all who share it; for `other` and `git`, those open
     at the time. `unknown_from` is set where the path was out of sight in between: the position of the
-    first capture that did not know its state."""
+    first capture that did not know its state. `contested` has the ids of the changes that another
+    session made to the same path in a run that overlaps this one's."""
 
     id: str
     position: int
@@ -118,6 +144,7 @@ class Change(msgspec.Struct, frozen=True):
     why: str
     runs: tuple[tuple[str, str], ...] = ()
     unknown_from: int | None = None
+    contested: tuple[str, ...] = ()
 
     @property
     def sessions(self) -> frozenset[str]:

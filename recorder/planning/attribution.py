@@ -1,10 +1,10 @@
 """Whose each change to a work tree is. Pure: it reads a history and writes nothing.
 
-- A change lies between two *known* states. What was out of sight in between is one change, from the
-  last known state to the next, and is somebody's only where no other session ran meanwhile. A path
-  that was never known before is no creation, one that is never known again no deletion.
+Which changes there are is `recorder.planning.sights`' part.
+
 - What a rewind wrote is the rewind's; only what came on top of it is looked at further. So a rewind
-  whose after-capture is missing is still told apart from what others did next.
+  whose after-capture is missing is still told apart from what others did next. A rewind of another work
+  tree that wrote a file of this one is a rewind too.
 - By git, where before and after are what two HEADs hold.
 - *Named*: the last call that names the path says what stands there now. Where the log has the whole
   content, that holds at any change time; where it has a part, only at a time that the session's own
@@ -13,19 +13,22 @@
   folder are upper bounds: any call between the captures may have done it.
 - *Shared*: two sessions named or could have written it; or a session named it, and what stands there
   is not what it wrote, or what it found was not what the capture before had.
-- All else is somebody else's: *loose* while a run was open, *between* while none was.
+- All else is somebody else's: *loose* while a run was open, *between* while none was. So is what changed
+  out of sight while another session ran.
+- A change is contested by those that another session made to the same path in a run that overlaps its own.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from recorder.events import Body
-from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
-from recorder.planning.spans import SLACK, TICK, Locate, Span, Spans, parents, spans_of
+from recorder.history import Change, Operation, Run, Transition, TreeHistory, Unseen
+from recorder.planning.sights import Sightings, between_known, proved, token
+from recorder.planning.spans import SLACK, TICK, Locate, Span, Spans, end_of, parents, spans_of
 from recorder.states import PathState
 
 Contains = Callable[[str, Body], bool]
@@ -45,31 +48,52 @@ def attribute(
         for t in history.transitions
         if t.after.kind == "dir" and not t.before.present
     }
-    rewinds = _Rewinds(history.operations)
-    changes: list[Change] = []
-    for transition, unknown_from in _between_known(history.transitions):
-        written, rest = rewinds.split(transition)
-        changes += written
-        if rest.before != rest.after:
-            change = _owned(rest, spans, folders, contains)
-            changes.append(change if unknown_from is None else _blurred(change, rest, spans, unknown_from))
-    return changes
+    rewinds = _Rewinds((*history.operations, *history.elsewhere))
+    sightings = Sightings(history.sightings)
+    changes = _by_the_log(history, spans, folders, contains)
+    for transition, unknown_from in between_known(history.transitions):
+        for step in sightings.split(transition):
+            written, rest = rewinds.split(step)
+            changes += written
+            if rest.before != rest.after:
+                change = _owned(rest, spans, folders, contains)
+                changes.append(
+                    change if unknown_from is None else _blurred(change, rest, spans, unknown_from)
+                )
+    return _contested(sorted(changes, key=lambda change: change.position), history.runs)
 
 
-def unseen_writes(history: TreeHistory, *, locate: Locate) -> list[Unseen]:
-    """What runs wrote by name without its state from before being known. Where no capture says
-    anything of the path at all, `captured` is False, and only the disk can tell whether it is one."""
+def _by_the_log(
+    history: TreeHistory, spans: Spans, folders: dict[tuple[str, bytes], int], contains: Contains
+) -> list[Change]:
+    """The changes from states that only the log knows, where whose they are is certain."""
+    found = []
+    for proof in proved(history, spans).values():
+        change = _owned(proof.transition, spans, folders, contains)
+        named = change.by == "session" and change.evidence == "named"
+        if named or (change.by == "shared" and len(change.sessions) > 1):
+            found.append(replace(change, unknown_from=proof.unknown_from))
+    return found
+
+
+def unseen_writes(history: TreeHistory, found: Iterable[Change] = (), *, locate: Locate) -> list[Unseen]:
+    """What runs wrote by name without its state from before being known; `found` are the history's changes.
+    Where no capture says anything of the path at all, `captured` is False, and only the disk can tell
+    whether it is one."""
     spans = spans_of(history, locate, frozenset())
+    ids = {change.id for change in found}
+    proofs = {path: one for path, one in proved(history, spans).items() if one.transition.id in ids}
     first: dict[bytes, Transition] = {}
     for transition in history.transitions:
         first.setdefault(transition.path, transition)
-    found = []
-    for path, naming in spans.naming.items():
-        for span in naming:
-            start = first.get(path)
-            if not span.failed and (start is None or _came_into_sight_by(start, span)):
-                found.append(Unseen(path, span.session, span.run, span.began_at, start is not None))
-    return found
+    return [
+        Unseen(path, span.session, span.run, span.began_at, path in first)
+        for path, naming in spans.naming.items()
+        for span in naming
+        if not span.failed
+        and (path not in first or _came_into_sight_by(first[path], span))
+        and (path not in proofs or span.began_at < proofs[path].first.began_at)
+    ]
 
 
 def _came_into_sight_by(start: Transition, span: Span) -> bool:
@@ -83,17 +107,34 @@ def _came_into_sight_by(start: Transition, span: Span) -> bool:
     return start.after.present and recent
 
 
-def _between_known(transitions: Iterable[Transition]) -> Iterator[tuple[Transition, int | None]]:
-    """Transitions between known states; for a composed one also where sight was lost."""
-    lost: dict[bytes, Transition] = {}
-    for transition in transitions:
-        if transition.before.known and transition.after.known:
-            yield transition, None
-        elif transition.before.known:
-            lost[transition.path] = transition
-        elif transition.after.known and (start := lost.pop(transition.path, None)):
-            whole = replace(transition, before=start.before, since=start.since, by_git=False)
-            yield whole, start.position
+def _contested(changes: Sequence[Change], runs: Iterable[Run]) -> list[Change]:
+    """The changes with those of other sessions that were made to the same path in overlapping runs."""
+    times = {(run.session, run.run): (run.began_at, end_of(run)) for run in runs}
+    rivals: dict[bytes, list[Change]] = defaultdict(list)
+    for change in changes:
+        if change.by == "session" and not {change.before.kind, change.after.kind} <= {"dir", "absent"}:
+            rivals[change.path].append(change)
+    disputed = {path for path, made in rivals.items() if len({change.session for change in made}) > 1}
+    return [
+        replace(change, contested=_against(change, rivals[change.path], times))
+        if change.path in disputed and change.by == "session"
+        else change
+        for change in changes
+    ]
+
+
+def _against(
+    change: Change, rivals: Iterable[Change], times: dict[tuple[str, str], tuple[int, int]]
+) -> tuple[str, ...]:
+    began_at, ended_at = times.get((change.session or "", change.run or ""), (1, 0))
+    return tuple(
+        other.id
+        for other in rivals
+        if other.session != change.session
+        and (other.session or "", other.run or "") in times
+        and times[other.session or "", other.run or ""][0] <= ended_at
+        and began_at <= times[other.session or "", other.run or ""][1]
+    )
 
 
 class _Rewinds:
@@ -200,10 +241,10 @@ def _covering(
     if exact:
         named = spans.naming_path(change.path, moment, moment)
         found = [span for span in named if _may_have_run(span, change, contains)]
-        found += spans.anywhere(moment, moment)
+        found += spans.anywhere(change.path, moment, moment)
     else:
         found = [span for span in naming if _says(span, change, contains) != "no"]
-        found += spans.anywhere(min(change.since, moment), moment)
+        found += spans.anywhere(change.path, min(change.since, moment), moment)
     if change.after.kind == "dir":
         # Whatever is put into a folder moves its time: the call that made it may lie further back.
         found += spans.naming_inside(change.path, change.since, moment)
@@ -218,7 +259,7 @@ def _says(span: Span, change: Transition, contains: Contains) -> str:
     files = span.files[change.path]
     whole = [file.after for file in files if file.after is not None]
     if whole:
-        return "whole" if whole[-1] == _token(change.after) else "no"
+        return "whole" if whole[-1] == token(change.after) else "no"
     fragments = [file.fragment for file in files if file.fragment is not None]
     if not fragments:
         return "nothing"
@@ -232,15 +273,10 @@ def _found_otherwise(change: Transition, naming: list[Span], spans: Spans) -> bo
     Asked only where the log's contents are proved to be the disk's, byte for byte."""
     first = naming[0]
     found = next((file.before for file in first.files[change.path] if file.before is not None), None)
-    known: set[str | None] = {None, _token(change.before)}
+    known: set[str | None] = {None, token(change.before)}
     known.update(file.after for span in naming for file in span.files[change.path])
-    earlier = spans.anywhere(change.since, first.began_at)
+    earlier = spans.anywhere(change.path, change.since, first.began_at)
     return found not in known and not any(span.session == first.session for span in earlier)
-
-
-def _token(state: PathState) -> str:
-    """A state as `NamedFile` writes it."""
-    return state.oid if state.present else "absent"
 
 
 def _loose(change: Transition, spans: Spans, moment: int) -> Change:
@@ -255,7 +291,7 @@ def _loose(change: Transition, spans: Spans, moment: int) -> Change:
 def _blurred(change: Change, transition: Transition, spans: Spans, unknown_from: int) -> Change:
     """A change that took place out of sight is a session's only where no other session ran meanwhile."""
     since, until = transition.since, transition.until
-    others = {run.session for run in spans.open_runs(since, until)} - {change.session}
+    others = {run.session for run in spans.open_runs(change.path, since, until)} - {change.session}
     if change.by == "session" and others:
         why = "several sessions ran while its state was unknown"
         change = _nobodys(transition, spans, since, until, "other", "loose", why)
@@ -274,7 +310,7 @@ def _nobodys(
     change: Transition, spans: Spans, since: int, until: int, by: str, evidence: str, why: str
 ) -> Change:
     """Not a session's; but the runs that were open at the time are told of it."""
-    runs = [(run.session, run.run) for run in spans.open_runs(since, until)]
+    runs = [(run.session, run.run) for run in spans.open_runs(change.path, since, until)]
     return _change(change, by, evidence, why, runs)
 
 
@@ -311,4 +347,4 @@ def _how(span: Span) -> str:
 
 
 def _capture(change: Transition) -> str:
-    return change.id.rpartition(":")[0]
+    return change.id.partition(":")[0]

@@ -11,6 +11,8 @@ long; whose a change is, is decided in `recorder.planning.attribution`.
   of its session. Between runs it counts for nothing: a server left running must not make a person's
   work the session's.
 - A session whose agent gives no windows: its runs are spans of evidence `run`.
+- Calls of a session of another work tree count for the files that they name; those that could write
+  anything only where their session reaches.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from recorder.events import NamedFile
-from recorder.history import Run, TreeHistory, Window
+from recorder.history import Reach, Run, TreeHistory, Window, place_of
 
 SLACK = 50_000_000
 """ns that a change time may lie outside a span: agents' clocks count in ms and are read before the log
@@ -41,7 +43,7 @@ Locate = Callable[[bytes], bytes]
 @dataclass(frozen=True, slots=True)
 class Span:
     """`files` has the named files by the path that transitions use. `everywhere`: it could write
-    anything, not only these. `call` is empty for a run as a whole."""
+    anything within its `reach`, not only these. `call` is empty for a run as a whole."""
 
     session: str
     run: str
@@ -52,6 +54,7 @@ class Span:
     everywhere: bool
     files: dict[bytes, tuple[NamedFile, ...]]
     failed: bool = False
+    reach: Reach | None = None
 
     @property
     def strong(self) -> bool:
@@ -73,15 +76,20 @@ class Spans:
     inside: dict[bytes, list[Span]]
     """By folder: spans that name a path below it."""
     runs: list[Run]
+    root: bytes
 
-    def anywhere(self, since: int, until: int) -> Iterator[Span]:
-        """Spans that could write anything, and meet this time."""
+    def anywhere(self, path: bytes, since: int, until: int) -> Iterator[Span]:
+        """Spans that could write anything, this path too, and meet this time; those of other work trees'
+        sessions only where they meet its end. A change that is known to lie somewhere before that end is
+        no reason to suspect whoever worked nearby meanwhile."""
+        place = place_of(self.root, path)
         last = bisect_right(self.everywhere, until + SLACK, key=lambda span: span.began_at)
         for n in range(last - 1, -1, -1):
             if self.ends[n] + SLACK < since:
                 return
-            if self.everywhere[n].meets(since, until):
-                yield self.everywhere[n]
+            span = self.everywhere[n]
+            if span.meets(since if span.reach is None else until, until) and _reaches(span.reach, place):
+                yield span
 
     def naming_path(self, path: bytes, since: int, until: int) -> list[Span]:
         """Spans that name this very path and meet this time, in the order of their calls."""
@@ -90,8 +98,14 @@ class Spans:
     def naming_inside(self, folder: bytes, since: int, until: int) -> list[Span]:
         return [span for span in self.inside.get(folder, ()) if span.meets(since, until)]
 
-    def open_runs(self, since: int, until: int) -> list[Run]:
-        return [run for run in self.runs if run.began_at < until and since <= end_of(run) + SLACK]
+    def open_runs(self, path: bytes, since: int, until: int) -> list[Run]:
+        """The runs that could have had a part in a change of this path, and meet this time."""
+        place = place_of(self.root, path)
+        return [
+            run
+            for run in self.runs
+            if run.began_at < until and since <= end_of(run) + SLACK and _reaches(run.reach, place)
+        ]
 
 
 def spans_of(history: TreeHistory, locate: Locate, windowless: frozenset[str]) -> Spans:
@@ -106,7 +120,7 @@ def spans_of(history: TreeHistory, locate: Locate, windowless: frozenset[str]) -
             found.append(_span(window, began_at, ended_at, evidence, files))
     silent = windowless - {window.session for window in history.windows}
     found += [_whole(run) for run in history.runs if run.session in silent]
-    return _indexed(sorted(found, key=lambda span: (span.began_at, span.ended_at)), list(history.runs))
+    return _indexed(sorted(found, key=lambda span: (span.began_at, span.ended_at)), history)
 
 
 def end_of(run: Run) -> int:
@@ -158,11 +172,12 @@ def _span(
         everywhere,
         files,
         window.failed,
+        window.reach,
     )
 
 
 def _whole(run: Run) -> Span:
-    return Span(run.session, run.run, "", run.began_at, end_of(run), "run", True, {})
+    return Span(run.session, run.run, "", run.began_at, end_of(run), "run", True, {}, reach=run.reach)
 
 
 def _by_path(files: Iterable[NamedFile], locate: Locate) -> dict[bytes, tuple[NamedFile, ...]]:
@@ -173,7 +188,11 @@ def _by_path(files: Iterable[NamedFile], locate: Locate) -> dict[bytes, tuple[Na
     return found
 
 
-def _indexed(spans: list[Span], runs: list[Run]) -> Spans:
+def _reaches(reach: Reach | None, place: bytes) -> bool:
+    return reach is None or place in reach or not reach.isdisjoint(parents(place))
+
+
+def _indexed(spans: list[Span], history: TreeHistory) -> Spans:
     naming: dict[bytes, list[Span]] = defaultdict(list)
     inside: dict[bytes, list[Span]] = defaultdict(list)
     for span in spans:
@@ -183,4 +202,4 @@ def _indexed(spans: list[Span], runs: list[Run]) -> Spans:
             inside[folder].append(span)
     everywhere = [span for span in spans if span.everywhere]
     ends = list(accumulate((span.ended_at for span in everywhere), max))
-    return Spans(everywhere, ends, dict(naming), dict(inside), runs)
+    return Spans(everywhere, ends, dict(naming), dict(inside), list(history.runs), history.root)

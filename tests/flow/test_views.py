@@ -62,4 +62,4 @@ def test_a_failed_call_is_known() -> None:
         entry=None, why="full",
     )  # fmt: skip
     with folded(called, returned, bound) as views:
-        assert [window.failed for window in windows_of(views.connection, TREE.hex)] == [True]
+        assert [window.failed for window in windows_of(views.connection, {SESSION.hex: None})] == [True]

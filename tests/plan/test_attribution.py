@@ -384,7 +384,7 @@ def test_named_writes_over_what_nobody_captured(first: Transition, expected: lis
         (first,), (ran(),), (wrote(40, 60, named()), wrote(40, 60, named(b"h"), failed=True)), ()
     )
 
-    found = unseen_writes(history, locate=relative_to(b"/w"))
+    found = unseen_writes(history, [], locate=relative_to(b"/w"))
 
     assert [(write.path, write.captured) for write in found] == expected
 
