@@ -68,12 +68,12 @@ def apply(
     alone a save of another process that falls between the last check and the write can be mixed with
     ours; it is found, and reported as unrecovered.
     """
-    journal = Journal(root, steps, private, before_effect)
-    work = Placing(journal, blobs)
-    failed = attempt_all(journal.steps, work.check)
-    if failed:
-        return ApplyReport(failed=tuple(failed), rolled_back=True)
-    failed = _carry_out(work)
+    with Journal(root, steps, private, before_effect) as journal:
+        work = Placing(journal, blobs)
+        failed = attempt_all(journal.steps, work.check)
+        if failed:
+            return ApplyReport(failed=tuple(failed), rolled_back=True)
+        failed = _carry_out(work)
     if failed:
         unrecovered = roll_back(root, steps, private, blobs, before_effect=before_effect)
         return ApplyReport(failed=tuple(failed), rolled_back=not unrecovered, unrecovered=unrecovered)
@@ -82,7 +82,8 @@ def apply(
 
 
 def _carry_out(work: Placing) -> list[PathNote]:
-    """Staging tries every path, so that each one that cannot be written is named; the rest stops at once."""
+    """Staging tries every path, so that each one that cannot be written is named; the rest stops at once.
+    What was staged is on the disk before any of it takes its place."""
     failed: list[PathNote] = []
     try:
         work.group_links()
@@ -93,9 +94,11 @@ def _carry_out(work: Placing) -> list[PathNote]:
                     failed.append(note)
                     if act != work.stage:
                         return failed
+            if act == work.stage:
+                failed += work.journal.sync()
             if failed:
                 return failed
-        work.journal.tree.sync()
+        failed += work.journal.sync()
     except (OSError, RecorderError) as error:
         failed.append(PathNote(b".", reason(error)))
     return failed

@@ -25,13 +25,14 @@ def finish(
     For an operation that was applied, or that failed and was rolled back. Arguments as of `apply`.
     Raises Failed for a token that is none.
     """
-    journal = Journal(root, steps, private, before_effect)
-    every = [*journal.steps, *journal.parents()]
-    folders = [step for step in every if "dir" in (step.before.kind, step.after.kind)]
-    notes = attempt_all(shallow(folders), partial(_open, journal))
-    notes += attempt_all(deep(every), partial(_clear, journal, notes))
-    notes += attempt_all(deep(folders), partial(_close, journal))
-    return tuple(notes)
+    with Journal(root, steps, private, before_effect) as journal:
+        every = [*journal.steps, *journal.parents()]
+        folders = [step for step in every if "dir" in (step.before.kind, step.after.kind)]
+        notes = attempt_all(shallow(folders), partial(_open, journal))
+        notes += attempt_all(deep(every), partial(_clear, journal, notes))
+        notes += attempt_all(deep(folders), partial(_close, journal))
+        notes += journal.sync()
+        return tuple(notes)
 
 
 def _open(journal: Journal, step: FileStep) -> None:

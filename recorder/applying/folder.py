@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
-from recorder.applying import renames
+from recorder.applying import attributes, renames
 from recorder.applying.renames import Hook, effect, look
 from recorder.errors import Refused
 from recorder.states import ABSENT, SKIPPED, PathState
@@ -53,10 +53,11 @@ def open_folder(name: bytes, parent: int | None, flags: int) -> int:
 class Folder:
     """An open folder: looking at what stands in it, and every effect on it. Names are bytes.
 
-    Every method that finds something other than it needs raises OSError.
+    `touch` says that something in the folder is about to change, and gives the set of names whose content
+    or mode is not on the disk yet. Every method that finds something other than it needs raises OSError.
     """
 
-    def __init__(self, descriptor: int, hook: Hook, touch: Callable[[], object]) -> None:
+    def __init__(self, descriptor: int, hook: Hook, touch: Callable[[], set[bytes]]) -> None:
         self.descriptor = descriptor
         self._hook = hook
         self._touch = touch
@@ -157,7 +158,8 @@ class Folder:
             os.mkdir(name, 0o700, dir_fd=self.descriptor)
 
     def set_mode(self, name: bytes, mode: int, expected: PathState | None = None) -> None:
-        """Set the mode of a file or folder, on the open thing itself, and make it durable with its content.
+        """Set the mode of a file or folder, on the open thing itself; it and the content are durable after
+        the next sync of the tree, or at once where the mode keeps its owner from opening it again.
 
         With `expected`, another kind or content raises OSError and keeps its mode.
         """
@@ -171,7 +173,10 @@ class Folder:
                     os.fchmod(descriptor, mode)
                 if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                     raise OSError(errno.EPERM, f"the file system does not keep the mode {mode:04o}", name)
-            os.fsync(descriptor)
+            if mode & 0o400:
+                self._touch().add(name)
+            else:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
@@ -184,24 +189,22 @@ class Folder:
 
     def copy_attributes(self, source: bytes, name: bytes) -> None:
         """Extended attributes and ACL of `source` onto `name`, both files; the mode comes after it."""
-        if not hasattr(os, "listxattr"):
-            return
         with self.opened(source) as old, self.opened(name) as new:
-            wanted, standing = _attributes(old), _attributes(new)
-            if wanted == standing:
-                return
+            self._bring_attributes(new, attributes.read(old))
+
+    def _bring_attributes(self, descriptor: int, wanted: dict[str, bytes]) -> None:
+        standing = attributes.read(descriptor)
+        if wanted != standing:
             with self.effect("xattr"):
-                for key in standing.keys() - wanted.keys():
-                    if not key.startswith("security."):
-                        os.removexattr(new, key)
-                for key, value in wanted.items():
-                    if standing.get(key) != value:
-                        os.setxattr(new, key, value)
+                attributes.bring(descriptor, standing, wanted)
 
     def move(self, name: bytes, new: bytes) -> None:
         """Rename to a name that is free."""
-        self._touch()
+        unsynced = self._touch()
         renames.move(self.descriptor, name, new, self._hook)
+        if name in unsynced:
+            unsynced.remove(name)
+            unsynced.add(new)
 
     def exchange(self, name: bytes, other: bytes, spare: bytes) -> None:
         self._touch()
@@ -233,18 +236,20 @@ class Folder:
         """
         with self.opened(name, to_write=True) as descriptor:
             before = os.fstat(descriptor)
-            standing = read_all(descriptor)
+            standing, kept = read_all(descriptor), attributes.read(descriptor)
             if not fits(standing, stat.S_IMODE(before.st_mode)) or _moved_on(before, os.fstat(descriptor)):
                 raise OSError(errno.EAGAIN, CHANGED, name)
+            # What cannot be set again after the write fails here, before it.
             if before.st_mode & 0o6000 or stat.S_IMODE(before.st_mode) != mode:
-                os.fchmod(
-                    descriptor, stat.S_IMODE(before.st_mode)
-                )  # fails where the mode cannot be set after it
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+            if attributes.CAPABILITIES in kept:
+                os.setxattr(descriptor, attributes.CAPABILITIES, kept[attributes.CAPABILITIES])
             for start in range(0, len(content), CHUNK):
                 with self.effect("write in place"):
                     write_all(descriptor, content[start : start + CHUNK], start)
             with self.effect("truncate"):
                 os.ftruncate(descriptor, len(content))
+            self._bring_attributes(descriptor, kept)
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                 with self.effect("chmod"):
                     os.fchmod(descriptor, mode)
@@ -266,15 +271,6 @@ def _moved_on(before: os.stat_result, now: os.stat_result) -> bool:
         now.st_mtime_ns,
         now.st_ctime_ns,
     )
-
-
-def _attributes(descriptor: int) -> dict[str, bytes]:
-    try:
-        return {key: os.getxattr(descriptor, key) for key in os.listxattr(descriptor)}
-    except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
-            return {}
-        raise
 
 
 def _hash(descriptor: int, size: int) -> str | None:

@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from recorder.applying.disk import WorkTree
@@ -24,7 +25,7 @@ from recorder.applying.folder import NOT_WRITABLE, Folder, NoFolder, blob_id
 from recorder.applying.renames import Hook
 from recorder.errors import Failed, IntegrityFailure, RecorderError
 from recorder.events import FileStep
-from recorder.private import PRIVATE_PREFIX
+from recorder.private import PRIVATE_PREFIX, TOKEN
 from recorder.states import ABSENT, PathNote, PathState
 
 NEW_FOLDER = PathState("dir", 0o755)
@@ -59,14 +60,23 @@ class Names(NamedTuple):
 
 
 class Journal:
-    """The steps of one operation on one open work tree, and the private names of each."""
+    """The steps of one operation on one open work tree, and the private names of each; a context manager."""
 
     def __init__(self, root: bytes, steps: Sequence[FileStep], private: str, hook: Hook) -> None:
-        if not re.fullmatch(r"[0-9A-Za-z-]{8,64}", private):
+        if not re.fullmatch(TOKEN, private):
             raise Failed(f"“{private}” is no token for private names", code="private")
         self.tree = WorkTree(root, hook)
         self.steps = tuple(step for step in steps if step.before != step.after)
         self._prefix = PRIVATE_PREFIX + private.encode() + b"-"
+
+    def __enter__(self) -> Journal:
+        self.tree.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.tree.__exit__(kind, error, trace)
 
     def names(self, step: FileStep) -> Names:
         stem = self._prefix + hashlib.blake2b(step.path, digest_size=10).hexdigest().encode()
@@ -108,6 +118,14 @@ class Journal:
         name = self.names(step).mark
         folder.remove(name)
         self._in_root(lambda root: root.remove(name))
+
+    def sync(self) -> list[PathNote]:
+        """Make everything that was done so far durable; the paths where that failed."""
+        return [self._unsynced(path, error) for path, error in self.tree.sync()]
+
+    def _unsynced(self, path: bytes, error: OSError) -> PathNote:
+        step = self.by_private_name.get(path.rpartition(b"/")[2])
+        return PathNote(step.path if step else path, f"it cannot be brought onto the disk: {reason(error)}")
 
     def _in_root(self, act: Callable[[Folder], bool | None]) -> bool:
         try:

@@ -21,7 +21,7 @@ import stat
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from recorder.private import PRIVATE_PREFIX
+from recorder.private import is_private
 
 Hook = Callable[[str], None]
 """Called with a short name before and after every effect on the disk."""
@@ -63,7 +63,7 @@ def move(folder: int, old: bytes, new: bytes, hook: Hook) -> None:
         with effect(hook, "move"):
             _call(folder, old, new, _exclusive())
     except Unsupported:
-        if new.startswith(PRIVATE_PREFIX) or not _move_by_link(folder, old, new, hook):
+        if is_private(new) or not _move_by_link(folder, old, new, hook):
             _move_checked(folder, old, new, hook)
 
 

@@ -23,7 +23,6 @@ from recorder.applying.journal import (
     is_rewrite,
     kept_beside,
     leaves_folder,
-    reason,
     shallow,
 )
 from recorder.applying.renames import Hook
@@ -46,17 +45,14 @@ def roll_back(
 
     Arguments as of `apply`. Raises Failed for a token that is none.
     """
-    journal = Journal(root, steps, private, before_effect)
-    every = [*journal.steps, *journal.parents()]
-    folders = shallow(step for step in every if "dir" in (step.before.kind, step.after.kind))
-    files = [step for step in every if "dir" not in (step.before.kind, step.after.kind)]
-    notes = attempt_all(folders, partial(_at, journal, _reopen))
-    notes += attempt_all(files, partial(_at, journal, partial(_undo_file, blobs)))
-    notes += attempt_all(folders[::-1], partial(_at, journal, _close))
-    try:
-        journal.tree.sync()
-    except OSError as error:
-        notes.append(PathNote(b".", reason(error)))
+    with Journal(root, steps, private, before_effect) as journal:
+        every = [*journal.steps, *journal.parents()]
+        folders = shallow(step for step in every if "dir" in (step.before.kind, step.after.kind))
+        files = [step for step in every if "dir" not in (step.before.kind, step.after.kind)]
+        notes = attempt_all(folders, partial(_at, journal, _reopen))
+        notes += attempt_all(files, partial(_at, journal, partial(_undo_file, blobs)))
+        notes += attempt_all(folders[::-1], partial(_at, journal, _close))
+        notes += journal.sync()
     return tuple({note.path: note for note in reversed(notes)}.values())
 
 

@@ -81,8 +81,9 @@ def test_a_path_longer_than_the_kernel_takes(root: bytes) -> None:
         b"d/",
         b"nul\0",
         b".git/config",
-        b"d/.GIT/hooks/x",
-        b".recorder-mine",
+        b"d/.git",
+        b".recorder-0123456789abcdef-0123456789abcdef0123r",
+        b"d/.recorder-0123456789abcdef-0123456789abcdef0123m/f",
         b"/../x",
         b"/",
     ],
@@ -210,18 +211,48 @@ def test_a_link_turned_into_a_folder(root: bytes) -> None:
     assert read(root) == after
 
 
+@pytest.mark.parametrize(
+    "name", [b".GIT", b".recorder-mine", b".recorder.toml", b".recorder-0123456789abcdef"]
+)
+def test_names_that_only_look_like_others(root: bytes, name: bytes) -> None:
+    """Another spelling of `.git` where that is another name, and what only begins as a private name does, are
+    files like all others."""
+    before: Tree = {name: folder(), name + b"/f": file(b"1"), b"d": folder(), b"d/" + name: file(b"2")}
+    after: Tree = {b"d": folder(), b"d/" + name: file(b"3")}
+    build(root, before)
+
+    assert apply(root, steps(before, after), TOKEN, Store(before, after)).failed == ()
+    assert finish(root, steps(before, after), TOKEN) == ()
+    assert read(root) == after
+
+
+@pytest.mark.parametrize("path", [b".GIT", b".Git/config"])
+def test_another_spelling_of_the_repository(root: bytes, path: bytes) -> None:
+    """Where the file system takes another spelling for the repository itself, nothing of it is written."""
+    before: Tree = {b".git": file(b"gitdir: x"), b"f": file(b"1")}
+    build(root, before)
+    os.link(root + b"/.git", root + b"/" + path.partition(b"/")[0])
+    was, hook = read(root), Counter()
+    here = state(before[b".git"]) if path == b".GIT" else ABSENT
+    planned = [FileStep(path, here, state(file(b"2"))), FileStep(b"f", state(file(b"1")), state(file(b"2")))]
+
+    report = apply(root, planned, TOKEN, Store({b"": file(b"2")}, before), before_effect=hook)
+
+    assert paths(report.failed) == {path}
+    assert "git" in report.failed[0].why
+    assert (hook.names, read(root)) == ([], was)
+
+
 def test_files_outside_the_tree(root: bytes) -> None:
-    """An absolute path is written at its real place, in the folder that a link on the way leads to, and
-    returns; the link itself stays."""
+    """An absolute path is written where it says, and returns."""
     outside = os.path.dirname(root) + b"/outside"
     os.mkdir(outside)
-    os.symlink(outside, outside + b"-link")
     build(outside, {b"f": file(b"old", 0o600), b"g": file(b"old")})
     store = Store({b"f": file(b"new"), b"g": file(b"old")})
     planned = [
-        FileStep(outside + b"-link/f", state(file(b"old", 0o600)), state(file(b"new", 0o640))),
+        FileStep(outside + b"/f", state(file(b"old", 0o600)), state(file(b"new", 0o640))),
         FileStep(outside + b"/g", state(file(b"old")), ABSENT),
-        FileStep(outside + b"-link/made/n", ABSENT, state(file(b"new"))),
+        FileStep(outside + b"/made/n", ABSENT, state(file(b"new"))),
     ]
     after = {b"f": file(b"new", 0o640), b"made": folder(), b"made/n": file(b"new")}
 
@@ -231,21 +262,53 @@ def test_files_outside_the_tree(root: bytes) -> None:
     assert apply(root, planned, TOKEN, store).failed == ()
     assert finish(root, planned, TOKEN) == ()
     assert read(outside) == after
-    assert (os.path.islink(outside + b"-link"), os.listdir(root)) == (True, [])
+    assert os.listdir(root) == []
 
 
-def test_a_link_outside_into_a_git_folder(root: bytes) -> None:
-    """An absolute path whose real folder lies in a git folder is refused too."""
+@pytest.mark.parametrize("before", [None, file(b"old")], ids=["made", "written"])
+def test_a_link_on_the_way_outside_is_not_followed(root: bytes, before: Node | None) -> None:
+    """Nor is one on the way to an absolute path: what was captured lay at its real place."""
     outside = os.path.dirname(root) + b"/outside"
-    os.makedirs(outside + b"/.git/hooks")
-    os.symlink(outside + b"/.git/hooks", outside + b"/hooks")
+    os.mkdir(outside)
+    there = {b"f": file(b"old")} if before else {}
+    build(outside, there)
+    os.symlink(outside, outside + b"-link")
+    planned = [FileStep(outside + b"-link/f", state(before), state(file(b"new")))]
 
-    report = apply(
-        root, [FileStep(outside + b"/hooks/x", ABSENT, state(file(b"1")))], TOKEN, Store({b"": file(b"1")})
-    )
+    report = apply(root, planned, TOKEN, Store({b"f": file(b"new")}))
 
-    assert "git" in report.failed[0].why
-    assert os.listdir(outside + b"/.git/hooks") == []
+    assert paths(report.failed) == {outside + b"-link/f"}
+    assert report.rolled_back
+    assert (read(outside), os.path.islink(outside + b"-link")) == (there, True)
+
+
+@pytest.mark.parametrize("where", ["root", "above"])
+def test_a_root_that_was_swapped_for_a_link(root: bytes, where: str) -> None:
+    """Where the work tree, or a folder above it, gave way to a link to another one that looks the same,
+    nothing is written there; where that happens under way, the work goes on in the tree that it began in."""
+    before, after = {b"f": file(b"1"), b"g": file(b"1")}, {b"f": file(b"2"), b"g": file(b"2")}
+    planned, store = steps(before, after), Store(before, after)
+    top = os.path.dirname(root)
+    work = top + b"/above/work"
+    twin = top + b"/twin"
+    os.makedirs(work)
+    os.makedirs(twin + b"/work")
+    build(work, before)
+    build(twin + b"/work", before)
+
+    def swap() -> None:
+        one, other = (work, twin + b"/work") if where == "root" else (top + b"/above", twin)
+        os.rename(one, top + b"/moved")
+        os.symlink(other, one)
+
+    report = apply(work, planned, TOKEN, store, before_effect=at_effect("before exchange", swap))
+    assert report.failed == ()
+    assert read(twin + b"/work") == before
+    moved = top + (b"/moved" if where == "root" else b"/moved/work")
+    assert {path: node for path, node in read(moved).items() if b".recorder" not in path} == after
+    again = apply(work, planned, TOKEN[::-1], store)
+    assert paths(again.failed) == {b"f", b"g"}
+    assert read(twin + b"/work") == before
 
 
 def test_special_files_are_not_opened(root: bytes) -> None:

@@ -14,6 +14,7 @@ STREAM = uuid4()
 BEFORE = {b"f": file(b"1"), b"gone": file(b"2")}
 AFTER = {b"f": file(b"3"), b"made": file(b"4")}
 STORE = Store(BEFORE, AFTER)
+FIRST, SECOND = "1" * 16, "2" * 16
 
 
 def planned(
@@ -54,7 +55,7 @@ def failed(operation: str) -> RewindFailed:
 
 def test_unfinished() -> None:
     """Rewinds with an outcome are done; the others come newest first."""
-    facts = [planned(name, "t" * 8) for name in "abcd"]
+    facts = [planned(name, FIRST) for name in "abcd"]
 
     found = unfinished([*facts[:2], applied("a"), *facts[2:], failed("c")])
 
@@ -65,7 +66,7 @@ def test_recover(root: bytes) -> None:
     """A rewind killed after its last effect is rolled back, and the outcome says that all is as before;
     a second recovery says the same."""
     build(root, BEFORE)
-    plan = planned("a", "token-one")
+    plan = planned("a", FIRST)
     assert not killed(10**6, lambda hook: apply(root, plan.steps, plan.private, STORE, before_effect=hook))
 
     for _ in range(2):
@@ -78,7 +79,7 @@ def test_recover(root: bytes) -> None:
 def test_recover_with_something_in_the_way(root: bytes) -> None:
     """A path that somebody changed since is named with the reason, the others are brought back."""
     build(root, BEFORE)
-    plan = planned("a", "token-one")
+    plan = planned("a", FIRST)
     apply(root, plan.steps, plan.private, STORE)
     with open(root + b"/f", "wb") as stream:
         stream.write(b"mine")
@@ -97,7 +98,7 @@ def test_a_work_tree_that_is_gone(root: bytes) -> None:
     """Every path that stood there is named; nothing is made anew."""
     os.rmdir(root)
 
-    recovered = recover(planned("a", "token-one"), root, STORE)
+    recovered = recover(planned("a", FIRST), root, STORE)
 
     assert paths(recovered.unrecovered) == {b"f", b"gone"}
     assert not os.path.exists(root)
@@ -107,16 +108,16 @@ def test_sweep(root: bytes) -> None:
     """What an applied rewind left when it was killed in finish goes; it needs no store, and a rewind that
     is under way or failed is let be."""
     build(root, BEFORE)
-    plan = planned("a", "token-one")
+    plan = planned("a", FIRST)
     apply(root, plan.steps, plan.private, STORE)
-    later = planned("b", "token-two", steps(AFTER, BEFORE))
+    later = planned("b", SECOND, steps(AFTER, BEFORE))
     apply(root, later.steps, later.private, STORE)
 
     assert sweep([plan, failed("a")], root) == ()
     assert sweep([plan], root) == ()
     assert len(private(root)) == 6
     assert sweep([plan, applied("a"), later], root) == ()
-    assert {path for path in private(root) if b"token-one" in path} == set()
+    assert {path for path in private(root) if FIRST.encode() in path} == set()
     assert len(private(root)) == 3
     assert sweep([plan, applied("a"), later, applied("b")], root) == ()
     assert read(root) == BEFORE
@@ -128,14 +129,14 @@ def test_sweep_of_nothing(root: bytes) -> None:
     hook = Counter()
 
     assert sweep([], root, before_effect=hook) == ()
-    assert sweep([planned("a", "token-one"), applied("a")], root, before_effect=hook) == ()
+    assert sweep([planned("a", FIRST), applied("a")], root, before_effect=hook) == ()
     assert (hook.names, read(root)) == ([], AFTER)
 
 
 def test_recover_after_an_error_in_recovery(root: bytes) -> None:
     """A path that could not be brought back for the moment is brought back by the next recovery."""
     build(root, BEFORE)
-    plan = planned("a", "token-one")
+    plan = planned("a", FIRST)
     apply(root, plan.steps, plan.private, STORE)
 
     def fail() -> None:

@@ -133,6 +133,26 @@ def test_extended_attributes_stay(root: bytes) -> None:
     assert read(root) == after
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives programs capabilities")
+def test_capabilities_stay(root: bytes) -> None:
+    """A program that is written over, beside or in place, may afterwards what it could before."""
+    capability = (0x02000001).to_bytes(4, "little") + (1 << 10).to_bytes(4, "little") + b"\0" * 12
+    before = {b"f": file(b"1", 0o755), b"a": file(b"1", 0o4755, "a"), b"b": file(b"1", 0o4755, "a")}
+    after = {path: node._replace(content=b"2") for path, node in before.items()}
+    build(root, before)
+    for path in (b"f", b"a"):
+        try:
+            os.setxattr(root + b"/" + path, "security.capability", capability)
+        except OSError:
+            pytest.skip("the file system of the temporary folder has no capabilities")
+
+    bring(root, before, after)
+
+    assert read(root) == after
+    for path in (b"f", b"a"):
+        assert os.getxattr(root + b"/" + path, "security.capability") == capability
+
+
 def test_an_acl_stays_and_none_is_inherited(root: bytes) -> None:
     """The access list of a file that is written over stays; one without gets none from its folder."""
     header, none = b"\2\0\0\0", b"\xff\xff\xff\xff"

@@ -92,16 +92,20 @@ def test_changed_rules_are_seen_at_once(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ["a", "b", "c"]:
         write(root / name)
     tree = open_tree(tmp_path, root)
+
+    def skipped() -> set[bytes]:
+        return set(skipped_paths(tree, tree.capture(previous=None).commit)) - {b"nested/.git"}
+
     for ignored in ["a", "b", "c"]:
         write(root / ".gitignore", ignored + "\n")
-        assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == {ignored.encode()}
+        assert skipped() == {ignored.encode()}
     write(root / ".gitignore", "\n")
     write(root / ".git/info/exclude", "a\n")
-    assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == {b"a"}
+    assert skipped() == {b"a"}
     run_git(root, "add", "-f", "a")
-    assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == set()
+    assert skipped() == set()
     write(root / "nested/.git/info/exclude", "n\n")
-    assert set(skipped_paths(tree, tree.capture(previous=None).commit)) == {b"nested/n"}
+    assert skipped() == {b"nested/n"}
 
 
 def test_what_was_captured_stays_captured(tmp_path: Path) -> None:
@@ -241,15 +245,19 @@ def test_small_ignored_files_of_a_persons_own_are_captured(
 
 
 def test_names_of_a_rewind_and_of_git_are_never_captured(tmp_path: Path) -> None:
-    """Private names and `.git` are in no capture, and no state of theirs is ever a known one."""
+    """Private names and `.git` are in no capture, and no state of theirs is ever a known one; what only
+    begins as a private name does is somebody's file."""
     root = make_repository(tmp_path / "w")
-    write(root / ".recorder-abc.new", "x")
-    write(root / "sub/.recorder-abc/y", "x")
-    write(root / ".recorder.toml", "exclude = []")
+    private = f".recorder-{'0' * 16}-{'1' * 20}r"
+    write(root / private, "x")
+    write(root / "sub" / private / "y", "x")
+    theirs = [".recorder.toml", ".recorder-notes", f".recorder-{'0' * 16}", private + ".bak"]
+    for name in theirs:
+        write(root / name, "x")
     tree, look = look_once(tmp_path, root)
 
-    assert {path for path, _ in tree.walk(look.commit)} == {b".recorder.toml", b"sub"}
-    for path in [b".git/config", b".recorder-abc.new", b"sub/.recorder-abc/y"]:
+    assert {path for path, _ in tree.walk(look.commit)} == {b"sub", *map(str.encode, theirs)}
+    for path in [b".git/config", private.encode(), f"sub/{private}/y".encode()]:
         assert tree.state(look.commit, path) == SKIPPED
 
 
