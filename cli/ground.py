@@ -16,6 +16,7 @@ from projections.operations import is_half_done
 from recorder.errors import RecorderError, Refused
 from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
+from recorder.merging import Merging
 from recorder.planning.attribution import attribute, unseen_writes
 from recorder.planning.planned import Disk, Plan
 from recorder.planning.settling import StateOf
@@ -54,6 +55,8 @@ class TreeGround:
     ) -> None:
         self._recording, self._tree, self._work_tree = recording, tree, work_tree
         self._stream, self._make = stream, make
+        self._merging = Merging(tree, work_tree.path, os.fsencode(recording.home.store(work_tree.stream)))
+        self._lacking = functools.cache(self._merging.lacking)
         self._newest = operations.operations_of(recording.views.connection, work_tree.stream.hex)[-1:]
         self.git: GitPosition | None = None
 
@@ -61,6 +64,9 @@ class TreeGround:
         seen = self.see(secured=secured)
         self.git = seen.git
         return self._make(seen)
+
+    def keep_merged(self, plan: Plan) -> None:
+        self._merging.keep(plan)
 
     def broken_off(self) -> bool:
         self._recording.views.catch_up()
@@ -97,7 +103,12 @@ class TreeGround:
             changes=adopt(found, self._stream, inherited_runs(connection, self._stream)),
             operations=history.operations,
             unseen=unseen_writes(history, locate=where),
-            disk=Disk(state=self._state_of(previous), children=self._children),
+            disk=Disk(
+                state=self._state_of(previous),
+                children=self._children,
+                merge_texts=self._merging.merge_texts,
+                lacking=self._merging.lacking if secured else self._lacking,
+            ),
             git=git,
             paths=lambda: self._paths(previous, history),
         )

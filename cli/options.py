@@ -75,9 +75,9 @@ def with_going_back_files(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--on-conflict",
-        choices=("refuse", "skip", "overwrite"),
-        default="refuse",
-        help="what to do with a file that somebody else changed too (default: refuse)",
+        choices=("merge", "refuse", "skip", "overwrite"),
+        default="merge",
+        help="what to do with a file that was changed again since (default: merge)",
     )
     parser.add_argument("--while-running", action="store_true", help="even while a run is under way")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")

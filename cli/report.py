@@ -32,6 +32,8 @@ INVERSES = {
     "undo-rewind": ("Took back the {}", "Would take back the {}"),
     "redo-rewind": ("Did the {} again, which was", "Would do the {} again, which was"),
 }
+OTHERS = {"merge": "skip or overwrite", "refuse": "merge, skip or overwrite", "overwrite": "skip"}
+"""What else can be done about a conflict, by what was."""
 SHOWN = 12
 """Paths of one kind that a person is shown; all are in the JSON."""
 
@@ -157,6 +159,7 @@ class Report:
     def _lines(self, document: dict[str, Any], carried: Carried) -> list[str]:
         files, plan = document["files"], carried.plan
         lines = _listed("put back", files["write"]) + _listed("remove", files["delete"])
+        lines += _listed("merge", [f"{path} (what was changed in it since stays)" for path in files["merge"]])
         lines += _listed("keep", [_with_reason(one) for one in files["keep"]])
         lines += _listed("conflict", [_with_reason(one) for one in files["conflict"]])
         lines += _listed("not recovered", [_with_reason(one) for one in _notes(_lost(carried))])
@@ -191,8 +194,9 @@ def _in_part(carried: Carried, done: str) -> str:
 def _refusal(plan: Plan, on_conflict: str) -> str:
     first = [f"{path_text(one.path)} ({one.why})" for one in plan.conflict[:3]]
     more = f" and {len(plan.conflict) - 3} more" if len(plan.conflict) > 3 else ""
-    ways = "skip" if on_conflict == "overwrite" else "skip or overwrite"
-    return f"nothing was changed: {', '.join(first)}{more}; see --on-conflict {ways}, or --path"
+    return (
+        f"nothing was changed: {', '.join(first)}{more}; see --on-conflict {OTHERS[on_conflict]}, or --path"
+    )
 
 
 def _lost(carried: Carried) -> tuple[PathNote, ...]:

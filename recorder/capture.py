@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
 
 import msgspec
@@ -205,6 +205,14 @@ class Tree:
         if not self._store.has_ref(commit.hex()):
             self._store.set_ref(commit.hex())
         return batch.written
+
+    def keep(self, contents: Iterable[bytes]) -> None:
+        """Store contents durably, under the work tree's lock. Nothing holds them until a capture finds them
+        in a file. Raises StoreFailure."""
+        batch = Batch(self._store, dry=False)
+        for content in contents:
+            batch.whole(content)
+        batch.flush()
 
     # ---- reading back
 

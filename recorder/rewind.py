@@ -64,6 +64,10 @@ class Ground(Protocol):
         """The plan as of now; `secured`: everything on disk was captured a moment ago."""
         ...
 
+    def keep_merged(self, plan: Plan) -> None:
+        """Store what was merged for the plan, durably. Raises StoreFailure."""
+        ...
+
     def broken_off(self) -> bool:
         """Whether a rewind of this work tree has no outcome: under its lock nobody is at work on it."""
         ...
@@ -126,6 +130,7 @@ def carry_out(
             return Carried("refused", plan)
         _check_approved(approved, plan)
         _check_secured(tree, safety.commit, plan)
+        ground.keep_merged(plan)
         before_step("plan")
         planned = _planned(log, work_tree.stream, undertaking, operation, safety.capture, plan)
         log.append([planned])
@@ -181,20 +186,14 @@ def _absolute(root: bytes, plan: Plan) -> set[bytes]:
 
 
 def _check_secured(tree: Tree, commit: str, plan: Plan) -> None:
-    """Every byte that a write or a deletion would displace is at hand, and every byte to be written."""
+    """Every byte that a write or a deletion would displace is at hand."""
     stored = tree.states(commit, [step.path for step in plan.steps])
     for step in plan.steps:
-        name = step.path.decode(errors="replace")
         if stored[step.path] != step.before:
+            name = step.path.decode(errors="replace")
             raise Refused(
                 f"{name} could not be captured as it is now, so nothing was touched",
                 code="no_safety",
-                path=name,
-            )
-        if step.after.oid and not tree.holds(step.after.oid):
-            raise Refused(
-                f"the earlier content of {name} is no longer stored, so nothing was touched",
-                code="content_gone",
                 path=name,
             )
 

@@ -4,7 +4,7 @@ A rewind takes back, newest first, the session's changes that are applied now an
 target, and puts on, oldest first, those applied then and not now. Backward, forward and sideways are
 this one computation, on the work tree's own history; a revert is the same for one run's changes, and
 the inverse of a rewind is its file steps turned round. Only where the whole tree is asked for does a
-plan compare trees instead.
+plan compare trees instead, and merges nothing.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def plan_rewind(
         options=options,
         position=target.position,
         passed=[c for c in changes if c.position > target.position and session in c.sessions],
+        standing=applied(changes, operations),
         unseen=[write for write in unseen if write.session == session and write.at >= target.at],
     )
 
@@ -88,6 +89,7 @@ def plan_revert(
         options=options,
         position=None,
         passed=of_run,
+        standing=applied(changes, operations),
         unseen=[write for write in unseen if (write.session, write.run) == (session, run)],
     )
 
@@ -103,7 +105,7 @@ def plan_inverse(
         for step in steps
     ]
     return conclude(
-        [follow(route, disk.state(route.path)) for route in routes],
+        _followed(routes, disk, options),
         disk,
         options=options,
         changes=changes,
@@ -152,16 +154,18 @@ def _of_changes(
     options: Options,
     position: int | None,
     passed: Sequence[Change],
+    standing: frozenset[str],
     unseen: Iterable[Unseen],
 ) -> Plan:
-    """The plan for the changes to take back and put on; `passed` are all changes on the way there."""
+    """The plan for the changes to take back and put on; `passed` are all changes on the way there,
+    `standing` those of anybody that are applied now."""
     backs = [change for change in backs if inside(change.path, options.paths)]
     ons = [change for change in ons if inside(change.path, options.paths)]
     remade = _remade_by_others(changes, session)
-    routes = _routes(backs, ons, options, remade, position)
+    routes = _routes(backs, ons, options, remade, position, standing)
     passed = [change for change in passed if inside(change.path, options.paths)]
     return conclude(
-        [follow(route, disk.state(route.path)) for route in routes],
+        _followed(routes, disk, options),
         disk,
         options=options,
         changes=changes,
@@ -174,12 +178,18 @@ def _of_changes(
     )
 
 
+def _followed(routes: Iterable[Route], disk: Disk, options: Options) -> list[Outcome]:
+    merge_texts = disk.merge_texts if options.on_conflict == "merge" else None
+    return [follow(route, disk.state(route.path), merge_texts) for route in routes]
+
+
 def _routes(
     backs: Iterable[Change],
     ons: Iterable[Change],
     options: Options,
     remade: Mapping[bytes, int],
     position: int | None,
+    standing: frozenset[str],
 ) -> list[Route]:
     turns: dict[bytes, list[Turn]] = defaultdict(list)
     blocked: dict[bytes, str] = {}
@@ -188,7 +198,7 @@ def _routes(
     for change in ons:
         turns[change.path].append(putting_on(change, _kept(change, remade, "delete")))
     for change in (*backs, *ons):
-        if why := _hopeless(change, position):
+        if why := _hopeless(change, position, standing):
             blocked[change.path] = why
     return [Route(path, tuple(way), blocked.get(path, "")) for path, way in turns.items()]
 
@@ -202,9 +212,11 @@ def _kept(change: Change, remade: Mapping[bytes, int], new_files: str) -> str:
     return _remade(change.path, change.position, remade)
 
 
-def _hopeless(change: Change, position: int | None) -> str:
+def _hopeless(change: Change, position: int | None, standing: frozenset[str]) -> str:
     if change.by == "shared":
         return change.why
+    if not standing.isdisjoint(change.contested):
+        return "two sessions changed it in overlapping runs"
     lost = change.unknown_from
     if position is not None and lost is not None and lost <= position < change.position:
         return "its state at the checkpoint is unknown"

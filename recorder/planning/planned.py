@@ -6,7 +6,7 @@ Knows the user's options and the lists that a person is told; what the paths' tu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,14 +15,15 @@ from recorder.events import FileStep
 from recorder.history import Change
 from recorder.planning.routes import Conflict, Kept, Outcome, Wanted, inside, overwritten
 from recorder.planning.settling import ChildrenOf, StateOf, in_order, settle, topmost
+from recorder.planning.threeway import MergeTexts
 from recorder.states import GitPosition, PathNote
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`on_conflict`: `refuse`, `skip` or `overwrite`. `new_files`: `delete` or `keep`. `paths`: only
+    """`on_conflict`: `merge`, `refuse`, `skip` or `overwrite`. `new_files`: `delete` or `keep`. `paths`: only
     these files or folders, as changes name them; none: all."""
 
-    on_conflict: str = "refuse"
+    on_conflict: str = "merge"
     new_files: str = "delete"
     paths: tuple[bytes, ...] = ()
 
@@ -36,11 +37,17 @@ class Target(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Disk:
-    """What stands on disk now: the state of a path (`skipped` for one that captures do not hold), and
-    the paths of all that lies directly in a folder, whether captured or not."""
+    """What stands on disk now, and the contents that are at hand.
+
+    `state` tells the state of a path (`skipped` for one that captures do not hold), `children` the paths of
+    all that lies directly in a folder, whether captured or not. `merge_texts` merges three contents of a
+    file; `lacking` says why the content with an id cannot be written, empty where it can.
+    """
 
     state: StateOf
     children: ChildrenOf
+    merge_texts: MergeTexts
+    lacking: Callable[[str], str]
 
 
 class Warned(msgspec.Struct, frozen=True):
@@ -49,9 +56,10 @@ class Warned(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rewind would do. `steps` are the paths that differ, in an order that is safe to apply;
-    the other lists are what a person is told. `by_git` counts the paths that git changed since and that
-    are kept. Where `refused`, nothing is done, and the rest says what would have been."""
+    """What a rewind would do. `steps` are the paths that differ, in an order that is safe to apply; the
+    other lists are what a person is told; what is in `merge` is not in `write`. `by_git` counts the paths
+    that git changed since and that are kept. Where `refused`, nothing is done, and the rest says what would
+    have been."""
 
     steps: tuple[FileStep, ...] = ()
     write: tuple[bytes, ...] = ()
@@ -89,6 +97,7 @@ def conclude(
     paths that are left as they are do not count as taken back or put on."""
     if options.on_conflict == "overwrite":
         outcomes = [overwritten(o) if isinstance(o, Conflict) else o for o in outcomes]
+    outcomes = [_at_hand(o, disk) if isinstance(o, Wanted) else o for o in outcomes]
     wanted = {o.path: o for o in outcomes if isinstance(o, Wanted) and o.before != o.after}
     done, blocked = settle(wanted, disk.state, disk.children, _modes(changes))
     conflicts = [o for o in outcomes if isinstance(o, Conflict)] + blocked
@@ -99,10 +108,12 @@ def conclude(
     paths = {change.id: change.path for change in changes}
     steps = in_order(done.values())
     folders = frozenset(s.path for s in steps if "dir" in (s.before.kind, s.after.kind))
+    merged = {step.path for step in steps if done[step.path].merged}
     return Plan(
         steps=steps,
-        write=topmost((step.path for step in steps if step.after.present), folders),
+        write=topmost((s.path for s in steps if s.after.present and s.path not in merged), folders),
         delete=topmost((step.path for step in steps if _removes(step)), folders),
+        merge=topmost(merged, folders),
         keep=_notes(told, disk),
         conflict=tuple(sorted(conflicts, key=lambda conflict: conflict.path)),
         unrecovered=unrecovered,
@@ -112,6 +123,14 @@ def conclude(
         warnings=warnings,
         refused=bool(conflicts) and options.on_conflict != "skip",
     )
+
+
+def _at_hand(want: Wanted, disk: Disk) -> Outcome:
+    """A path whose content to be written cannot be had is in conflict, and no reason to leave the others."""
+    if want.after.oid in ("", want.before.oid):
+        return want
+    why = disk.lacking(want.after.oid)
+    return Conflict(want.path, why, want.before) if why else want
 
 
 def _removes(step: FileStep) -> bool:

@@ -1,8 +1,8 @@
 """The way of one path through a rewind: from what stands there, turn by turn, to what is to stand there.
 
 A turn takes one change back or puts it on again. Each needs to find what it left behind, or what it
-would make anyway; else it was changed again in between, and the path is in conflict. This version merges
-nothing, but a conflict carries what a merge needs.
+would make anyway; else it was changed again in between. Then the turn is merged into what stands there,
+where that is asked for and can be done; else the path is in conflict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Iterable
 import msgspec
 
 from recorder.history import Change
+from recorder.planning.threeway import MergeTexts, Unmerged, three_way
 from recorder.states import PathState
+
+CHANGED_AGAIN = "it was changed again since"
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -36,11 +39,12 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What stands at the path and what is to stand there."""
+    """What stands at the path and what is to stand there; `merged` where it is nobody's state alone."""
 
     path: bytes
     before: PathState
     after: PathState
+    merged: bool = False
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -51,45 +55,49 @@ class Kept(msgspec.Struct, frozen=True):
 class Conflict(msgspec.Struct, frozen=True):
     """A path that was changed again since, or whose state is not known; `before` stands there now.
 
-    `turns` are those that could not be made, for a merge: `base` and `theirs` of each; its ours is
-    `ours` for the first (what the turns before it made of `before`), then the merge's own result.
-    `overwrite` is what restores the path whole; None where that would lose what no capture holds.
+    `overwrite` is what restores the path whole; None where that would lose what no capture holds. `kept`
+    says why that may not remove a file, empty where it may.
     """
 
     path: bytes
     why: str
     before: PathState
-    ours: PathState
-    turns: tuple[Turn, ...] = ()
     overwrite: PathState | None = None
+    kept: str = ""
 
 
 Outcome = Wanted | Kept | Conflict
 
 
-def follow(route: Route, here: PathState) -> Outcome:
-    """What comes of a path where `here` stands now."""
+def follow(route: Route, here: PathState, merge_texts: MergeTexts | None = None) -> Outcome:
+    """What comes of a path where `here` stands now. Without `merge_texts` nothing is merged."""
     if not here.known:
         why = "could not be read" if here.kind == "unknown" else "is left out of captures"
-        return Conflict(route.path, f"what stands there now {why}", here, here, route.turns)
+        return Conflict(route.path, f"what stands there now {why}", here)
     if route.blocked:
-        return Conflict(route.path, route.blocked, here, here, route.turns, route.goal)
-    ours = here
-    for done, turn in enumerate(route.turns):
-        if ours == turn.base:
-            ours = turn.theirs
-        elif ours != turn.theirs:
-            left = route.turns[done:]
-            return Conflict(route.path, "it was changed again since", here, ours, left, route.goal)
-    return _arrived(route.path, here, route.goal, route.turns[-1].kept)
+        return _stopped(route, here, route.blocked)
+    ours, merged, turns = here, False, route.turns
+    while turns:
+        if ours == turns[0].base:
+            ours, turns = turns[0].theirs, turns[1:]
+        elif ours == turns[0].theirs:
+            turns = turns[1:]
+        else:
+            made = _merge(route.path, turns, ours, merge_texts) if merge_texts else Unmerged(CHANGED_AGAIN)
+            if isinstance(made, Unmerged):
+                return _stopped(route, here, made.why, may_keep=merge_texts is not None)
+            merged = True
+            ours, turns = made
+    if merged and here.present and not ours.present:
+        return _stopped(route, here, CHANGED_AGAIN, may_keep=True)
+    return _arrived(route.path, here, ours, route.turns[-1].kept, merged=merged)
 
 
 def overwritten(conflict: Conflict) -> Outcome:
     """The conflict's path restored whole, where that can be done and removes nobody else's file."""
     if conflict.overwrite is None:
         return conflict
-    kept = conflict.turns[-1].kept if conflict.turns else ""
-    return _arrived(conflict.path, conflict.before, conflict.overwrite, kept)
+    return _arrived(conflict.path, conflict.before, conflict.overwrite, conflict.kept)
 
 
 def taking_back(change: Change, kept: str) -> Turn:
@@ -108,7 +116,38 @@ def inside(path: bytes, folders: Iterable[bytes]) -> bool:
     )
 
 
-def _arrived(path: bytes, here: PathState, goal: PathState, kept: str) -> Outcome:
+def _merge(
+    path: bytes, turns: tuple[Turn, ...], ours: PathState, merge_texts: MergeTexts
+) -> tuple[PathState, tuple[Turn, ...]] | Unmerged:
+    """The first turns merged into `ours`, and those that are left.
+
+    Turns of which each goes on where the one before it led are first tried as one: what they did and
+    undid among themselves then stands in nobody's way.
+    """
+    why = Unmerged(CHANGED_AGAIN)
+    for count in dict.fromkeys((_unbroken(turns), 1)):
+        made = three_way(path, turns[0].base, turns[count - 1].theirs, ours, merge_texts)
+        if isinstance(made, PathState):
+            return made, turns[count:]
+        why = made
+    return why
+
+
+def _unbroken(turns: tuple[Turn, ...]) -> int:
+    """How many of the first turns are one way, with nobody else's change in between."""
+    broken = (count for count in range(1, len(turns)) if turns[count].base != turns[count - 1].theirs)
+    return next(broken, len(turns))
+
+
+def _stopped(route: Route, here: PathState, why: str, *, may_keep: bool = False) -> Outcome:
+    """A conflict; with `may_keep` none where the way leads to a removal that may not be made anyway."""
+    kept = route.turns[-1].kept
+    if may_keep and kept and here.present and not route.goal.present:
+        return Kept(route.path, kept)
+    return Conflict(route.path, why, here, route.goal, kept)
+
+
+def _arrived(path: bytes, here: PathState, goal: PathState, kept: str, *, merged: bool = False) -> Outcome:
     if kept and here.present and not goal.present:
         return Kept(path, kept)
-    return Wanted(path, here, goal)
+    return Wanted(path, here, goal, merged)

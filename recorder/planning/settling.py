@@ -110,7 +110,7 @@ def _stand_on(
 
 
 def _blocked(want: Wanted, why: str) -> Conflict:
-    return Conflict(want.path, why, want.before, want.before)
+    return Conflict(want.path, why, want.before)
 
 
 def _depth(path: bytes) -> int:

@@ -125,7 +125,7 @@ def test_a_refusal_gives_the_reason_of_each_path(within: Within, folder: Path, p
     assert "somebody else" not in answer.err + answer.out.decode()
     (folder / "src" / "app.py").write_text("by hand\n")
     error = within.run("rewind", "2", cwd=folder, check=4).err
-    assert "src/app.py (it was changed again since)" in error and "made.txt" not in error
+    assert "src/app.py (the same lines were changed again since)" in error and "made.txt" not in error
 
 
 def test_a_conflict_is_not_also_kept(within: Within, folder: Path) -> None:

@@ -19,9 +19,8 @@ from recorder.planning.plan import (
     plan_tree,
     same,
 )
-from recorder.planning.routes import Turn
 from recorder.states import ABSENT, SKIPPED, UNKNOWN, GitPosition, PathState
-from tests.plan.world import DIR, World, file, oid
+from tests.plan.world import DIR, World, file, merge_texts, oid
 
 V0, V1, V2, V3 = file("0"), file("1"), file("2"), file("3")
 P0 = Target(5, 0)
@@ -62,6 +61,8 @@ def disk(**states: PathState) -> Disk:
     return Disk(
         lambda path: there.get(path, ABSENT),
         lambda folder: [path for path in present if path.rpartition(b"/")[0] == folder],
+        merge_texts,
+        lambda _: "",
     )
 
 
@@ -106,22 +107,12 @@ def steps(plan: Plan) -> list[tuple[bytes, PathState]]:
 )  # fmt: skip
 def test_one_path_goes_back(changes: list[Change], now: PathState, goal: PathState | str | None) -> None:
     """The content from before the first change that the session made since, where nobody else was there
-    in between or after; else a conflict, and the plan is refused."""
-    plan = rewind(changes, disk(f=now))
+    in between or after; else a conflict where nothing is to be merged, and the plan is refused."""
+    plan = rewind(changes, disk(f=now), on_conflict="refuse")
 
     assert [state for _, state in steps(plan)] == ([goal] if isinstance(goal, PathState) else [])
     assert [conflict.path for conflict in plan.conflict] == ([b"f"] if goal == "conflict" else [])
     assert plan.refused == (goal == "conflict")
-
-
-def test_a_conflict_carries_what_a_merge_needs() -> None:
-    """The turns that could not be made with base and theirs, and what they would start from."""
-    story = [change(10, V0, V1), change(20, V1, V2, by="other", evidence="between"), change(30, V2, V3)]
-
-    (conflict,) = rewind(story, disk(f=V3)).conflict
-
-    assert (conflict.before, conflict.ours, conflict.overwrite) == (V3, V2, V0)
-    assert conflict.turns == (Turn(V1, V0),)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +213,9 @@ def test_only_the_named_paths(named: tuple[bytes, ...], expected: list[bytes]) -
     """`--path` takes files and folders; the changes of others stay applied."""
     paths = [b"d/f", b"dd", b"e", b"/outside/f"]
     story = [change(10, V0, V1, path=path) for path in paths]
-    now = Disk(lambda path: DIR if path in (b"d", b"/outside") else V1, lambda _: [])
+    now = Disk(
+        lambda path: DIR if path in (b"d", b"/outside") else V1, lambda _: [], merge_texts, lambda _: ""
+    )
 
     plan = rewind(story, now, paths=named)
 

@@ -74,7 +74,7 @@ def test_undoing_a_rewind_is_the_identity(
     if not told.points:
         return
     to = told.points[number % len(told.points)]
-    choice = data.draw(st.sampled_from(["refuse", "skip", "overwrite"]))
+    choice = data.draw(st.sampled_from(["merge", "refuse", "skip", "overwrite"]))
     disks, sets = [dict(world.disk)], [standing(world)]
     if world.rewind("A", to, on_conflict=choice).refused:
         return
@@ -99,7 +99,7 @@ def test_only_what_the_session_changed_is_touched(
     if not told.points:
         return
     to = told.points[number % len(told.points)]
-    choice = data.draw(st.sampled_from(["refuse", "skip", "overwrite"]))
+    choice = data.draw(st.sampled_from(["merge", "refuse", "skip", "overwrite"]))
     disk = dict(world.disk)
 
     plan = world.rewind("A", to, on_conflict=choice)
@@ -110,7 +110,7 @@ def test_only_what_the_session_changed_is_touched(
         assert step.after.present or told.makers[step.path] == "A"
     if plan.refused:
         assert world.disk == disk
-    elif choice == "refuse":
+    elif choice in ("merge", "refuse"):
         for path in (path for path, who in since.items() if who == {"A"}):
             came = world.disk.get(path, ABSENT)
             assert came == to.disk.get(path, ABSENT) or _saved_into(path, since)

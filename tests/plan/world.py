@@ -16,6 +16,7 @@ from recorder.history import Change, Operation, Run, Transition, TreeHistory, Wi
 from recorder.planning.attribution import attribute
 from recorder.planning.plan import Disk, Options, Plan, Target, plan_inverse, plan_rewind, plan_tree
 from recorder.planning.spans import Locate
+from recorder.planning.threeway import Unmerged
 from recorder.states import ABSENT, PathState
 
 SECOND = 1_000_000_000
@@ -28,7 +29,26 @@ def file(text: str, mode: int = 0o644) -> PathState:
 
 
 def oid(text: str) -> str:
-    return hashlib.sha1(text.encode()).hexdigest()
+    """The id of a content; contents can be read back by their ids."""
+    name = hashlib.sha1(text.encode()).hexdigest()
+    TEXTS[name] = text
+    return name
+
+
+TEXTS: dict[str, str] = {}
+
+
+def merge_texts(_: bytes, base: str, theirs: str, ours: str) -> str | Unmerged:
+    """A model of a merge: texts of as many lines are merged line by line, others never."""
+    texts = [TEXTS[one].split("\n") for one in (base, theirs, ours)]
+    if len({len(text) for text in texts}) > 1:
+        return Unmerged("the model merges no such texts")
+    lines = []
+    for old, new, standing in zip(*texts, strict=True):
+        if old != standing != new != old:
+            return Unmerged("a line was changed on both sides")
+        lines.append(new if standing == old else standing)
+    return oid("\n".join(lines))
 
 
 DIR = PathState("dir", 0o755)
@@ -104,7 +124,12 @@ class World:
         return [other for other in self.disk if _folder(other) == path]
 
     def now(self) -> Disk:
-        return Disk(lambda path: self.disk.get(path, ABSENT), self.children)
+        return Disk(
+            lambda path: self.disk.get(path, ABSENT),
+            self.children,
+            merge_texts,
+            lambda _: "",
+        )
 
     # ---- the recorder
 
