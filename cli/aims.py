@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from cli.context import Recording
+    from cli.places import Place
     from projections.checkpoints import Checkpoint
     from projections.sessions import SessionRow
     from recorder.states import PathState
@@ -56,6 +57,23 @@ def to_checkpoint(
         then=changes.git_positions(connection, tree).get(one.capture or ""),
         conversation_moves=prompt["how"] != "absorbed",
         then_whole=True,
+    )
+
+
+def to_place(recording: Recording, place: Place, at: Standing, scope: str, what: str | None) -> Aim:
+    """To a checkpoint; or to a state within a run, which files alone can go back to: the conversation and
+    the session's position stay."""
+    aim = to_checkpoint(recording, place.session, place.checkpoint, at, "rewind", scope, what)
+    if not place.inside:
+        return aim
+    one, stream = captured_checkpoint(place.checkpoint), place.session.stream
+    target = Target(position=one.capture_position or 0, at=place.captured_at or 0)
+    then = _states_at(recording, one) if scope == "tree" else None
+    return aim._replace(
+        make=lambda seen, options: _plan(seen, options, stream, target, then),
+        position_after=aim.position_before,
+        place=place.name,
+        stays=f"only files go back to {place.name}",
     )
 
 

@@ -16,6 +16,9 @@ from recorder.errors import NotFound, Refused, UsageProblem
 ENVIRONMENT = ("PI_SESSION_ID", "CLAUDE_CODE_SESSION_ID")
 BUSY_NS = 3600 * 10**9
 
+STEP = re.compile(r"#?(?P<number>\d{1,9})(?=[.+])(?:\.(?P<step>\d{1,9}))?(?P<after>\+)?")
+"""`3.2` before step 2 of prompt 3, `3.2+` after it, `3+` after the run of prompt 3."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -125,6 +128,8 @@ def choose_checkpoint(
     found = _by_id(connection, named) or (
         _at_time(connection, session, named, now) if session is not None else None
     )
+    if found is None and (step := STEP.fullmatch(named)):
+        raise UsageProblem(f"{named} names a step; this takes a whole checkpoint, such as {step['number']}")
     if found is None:
         where = f" in session {session.session}" if session else ""
         raise NotFound(
@@ -134,9 +139,10 @@ def choose_checkpoint(
 
 
 def reads_as_other_form(label: str, now: datetime) -> bool:
-    """Whether a label would be taken for a number, an id, a time or a relative name."""
+    """Whether a label would be taken for a number, a step, an id, a time or a relative name."""
     return (
         label == "latest"
+        or STEP.fullmatch(label) is not None
         or bool(re.fullmatch(r"@-\d+|#?\d+|c[0-9a-f]{3,12}", label))
         or parse_time(label, now) is not None
     )

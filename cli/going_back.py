@@ -54,6 +54,10 @@ class Aim(NamedTuple):
     conversation_moves: bool = True
     then_whole: bool = False
     """Whether the state of a checkpoint is wanted, not the inverse or the revert of something."""
+    place: str = ""
+    """The state within a run that is wanted, for people; empty for that before a prompt."""
+    stays: str = ""
+    """Why the conversation cannot go there, whatever the agent allows; empty where it could."""
 
 
 class _Talk:
@@ -148,9 +152,12 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
     source, log = source_of(session.agent), Path(os.fsdecode(session.log))
     stands = conversation.stands_at(recording.views.connection, session.stream, aim.keep)
     what = _what(arguments)
-    if what == "files" or not aim.conversation_moves or stands:
+    if what == "files" or not aim.conversation_moves or (stands and not aim.stays):
         return _Talk(Way("noop"), source, log, session.session)
-    way = find_way(source, log, session.session, keep=aim.keep, prompt=aim.prompt or "", cwd=session.cwd)
+    if aim.stays:
+        way = Way("unavailable", why=aim.stays)
+    else:
+        way = find_way(source, log, session.session, keep=aim.keep, prompt=aim.prompt or "", cwd=session.cwd)
     if way.status == "unavailable" and what in ("conversation", "both"):
         raise Refused(
             f"the conversation cannot be taken back: {way.why}"
@@ -168,12 +175,12 @@ def _undertaking(
     return Undertaking(
         verb=aim.verb,
         session=UUID(session.stream),
-        checkpoint=aim.checkpoint.id if aim.checkpoint else None,
+        checkpoint=aim.checkpoint.id if aim.checkpoint and not aim.place else None,
         inverts=aim.inverts,
         position_before=aim.position_before,
         position_after=aim.position_before if partial else aim.position_after,
         leaf_before=conversation.leaf_of(recording.views.connection, session.stream),
-        leaf_after=aim.keep if aim.conversation_moves else None,
+        leaf_after=aim.keep if aim.conversation_moves and not aim.stays else None,
         line=talk.way.line or b"",
     )
 

@@ -1,7 +1,9 @@
-"""Everything about one checkpoint, put together for `recorder show`."""
+"""Everything about one checkpoint, put together for `recorder show`, and about the steps of its run."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cli.files import attributed, stored_files
@@ -9,19 +11,15 @@ from cli.output import path_fields
 from projections import changes, conversation
 from projections.capture import known_tree
 from projections.checkpoints import checkpoints_of
-from projections.listing import (
-    change_word,
-    changes_by_run,
-    checkpoint_document,
-    net_changes,
-    steps_of,
-)
+from projections.listing import change_word, changes_by_run, checkpoint_document, iso, net_changes
+from projections.steps import Capture, ran_in, steps_of
 from recorder.errors import RecorderError
 from recorder.history import Change
 from recorder.states import PathNote
 
 if TYPE_CHECKING:
     from cli.context import Recording
+    from cli.places import Place
     from projections.checkpoints import Checkpoint
     from projections.sessions import SessionRow
 
@@ -48,12 +46,31 @@ def checkpoint_details(
         found,
     )
     document |= {
-        "files": _files(found),
+        "files": files_document(found),
         "skipped": [{**path_fields(note.path), "why": note.why} for note in skipped],
         "unknown": [{**path_fields(note.path), "why": note.why} for note in unknown],
-        "steps": steps_of(connection, session.stream, checkpoint.entry),
+        "steps": step_documents(connection, session.stream, checkpoint.entry, checkpoint.number, found),
     }
     return document, prompt_text(recording, prompt.text, prompt.excerpt)
+
+
+def place_details(recording: Recording, place: Place) -> dict[str, Any]:
+    """The document of `show` for a state within a run."""
+    one, stream = place.checkpoint, place.session.stream
+    by_run = changes_by_run(attributed(recording, place.session), stream)
+    found = by_run.get(one.entry, [])
+    steps = step_documents(recording.views.connection, stream, one.entry, one.number, found)
+    skipped, unknown = _notes(recording, one)
+    return {
+        "name": place.name,
+        "session": place.session.session,
+        "checkpoint": {"number": one.number, "id": one.id},
+        "state": one.state,
+        "captured_at": iso(place.captured_at or 0),
+        "step": steps[place.step.ordinal - 1] if place.step else None,
+        "skipped": [{**path_fields(note.path), "why": note.why} for note in skipped],
+        "unknown": [{**path_fields(note.path), "why": note.why} for note in unknown],
+    }
 
 
 def without_changes(recording: Recording, checkpoint: Checkpoint) -> str:
@@ -81,7 +98,27 @@ def prompt_text(recording: Recording, digest: str, excerpt: str) -> str:
         return excerpt
 
 
-def _files(found: list[Change]) -> list[dict[str, str]]:
+def step_documents(
+    connection: sqlite3.Connection, stream: str, run: str, number: int, found: Sequence[Change]
+) -> list[dict[str, Any]]:
+    """`steps` of the checkpoint with this number, in order. `found` are the changes of its run, as
+    `changes_by_run` gives them; `files` is None where the state before or after the step was not captured."""
+    calls = _calls_by_step(connection, stream, run)
+    return [
+        {
+            "name": f"{number}.{one.ordinal}",
+            "step": one.step,
+            "calls": calls.get(one.step, []),
+            "before": _capture_document(one.before),
+            "after": _capture_document(one.after),
+            "files": _files_between(found, one.before, one.after),
+        }
+        for one in steps_of(connection, stream, run)
+    ]
+
+
+def files_document(found: Sequence[Change]) -> list[dict[str, str]]:
+    """`files` of a run or a step: what it changed from its first to its last state, and whose that is."""
     whose = {change.path: change for change in found}
     return [
         {
@@ -92,6 +129,42 @@ def _files(found: list[Change]) -> list[dict[str, str]]:
         }
         for path, (before, after) in sorted(net_changes(found).items())
     ]
+
+
+def _capture_document(capture: Capture | None) -> dict[str, str] | None:
+    if capture is None:
+        return None
+    return {
+        "capture": capture.capture,
+        "captured_at": iso(capture.ended_at),
+        "state": "complete" if capture.whole else "partial",
+    }
+
+
+def _files_between(
+    found: Sequence[Change], before: Capture | None, after: Capture | None
+) -> list[dict[str, str]] | None:
+    if before is None or after is None:
+        return None
+    return files_document([one for one in found if before.position < one.position <= after.position])
+
+
+def _calls_by_step(connection: sqlite3.Connection, stream: str, run: str) -> dict[str, list[dict[str, Any]]]:
+    rows = connection.execute(
+        "SELECT step, tool, call, writes, failed FROM calls WHERE stream = ? AND run = ? ORDER BY position",
+        (ran_in(connection, stream, run), run),
+    )
+    steps: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        steps.setdefault(row["step"], []).append(
+            {
+                "call": row["call"],
+                "tool": row["tool"],
+                "writes": row["writes"],
+                "failed": bool(row["failed"]) if row["failed"] is not None else None,
+            }
+        )
+    return steps
 
 
 def _notes(recording: Recording, checkpoint: Checkpoint) -> tuple[list[PathNote], list[PathNote]]:

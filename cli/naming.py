@@ -45,7 +45,9 @@ def set_pinned(arguments: argparse.Namespace, console: Console, *, pinned: bool)
 def set_label(arguments: argparse.Namespace, console: Console) -> int:
     label = _checked(arguments.name.strip())
     if label and reads_as_other_form(label, datetime.now(UTC).astimezone()):
-        raise UsageProblem(f"{label!r} would be taken for a number, an id or a time; choose another name")
+        raise UsageProblem(
+            f"{label!r} would be taken for a number, a step, an id or a time; choose another name"
+        )
     with existing_recording(arguments) as recording:
         session, one = the_checkpoint(recording, arguments, arguments.checkpoint, changing_now=time.time_ns())
         _check_free(recording, one, label)

@@ -38,6 +38,7 @@ def with_session_argument(parser: argparse.ArgumentParser) -> None:
 
 
 CHECKPOINT_HELP = "a number, @-N, latest, a label, an id, or a time such as “2h ago”"
+PLACE_HELP = f"{CHECKPOINT_HELP}; or a step: 3.2 before step 2 of prompt 3, 3.2+ after it, 3+ after the run"
 
 
 def _position(word: str) -> int:

@@ -97,6 +97,7 @@ class Report:
             "operation": carried.operation,
             "session": self._session.session,
             "checkpoint": {"number": one.number, "id": one.id} if one else None,
+            "place": self._aim.place or None,
             "files": {
                 "write": _paths(plan.write),
                 "delete": _paths(plan.delete),
@@ -152,8 +153,10 @@ class Report:
             return f"{word} session {self._session.session}"
         if self._aim.verb in INVERSES and self._aim.subject == "revert":
             return f" of prompt {one.number} of session {self._session.session}"
-        word = "" if self._aim.verb == "revert" else " to before"
         text = cut_to(self._aim.text, 40)
+        if self._aim.place:
+            return f" to {self._aim.place} of session {self._session.session}: “{text}”"
+        word = "" if self._aim.verb == "revert" else " to before"
         return f"{word} prompt {one.number} of session {self._session.session}: “{text}”"
 
     def _lines(self, document: dict[str, Any], carried: Carried) -> list[str]:

@@ -156,22 +156,3 @@ def tree_document(connection: sqlite3.Connection, stream: str, session: str) -> 
             for row in rows
         ],
     }
-
-
-def steps_of(connection: sqlite3.Connection, stream: str, run: str) -> list[dict[str, Any]]:
-    """The steps of a run with the tools that each called, in log order."""
-    rows = connection.execute(
-        "SELECT step, tool, call, writes, failed FROM calls WHERE stream = ? AND run = ? ORDER BY position",
-        (stream, run),
-    )
-    steps: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        steps.setdefault(row["step"], []).append(
-            {
-                "call": row["call"],
-                "tool": row["tool"],
-                "writes": row["writes"],
-                "failed": bool(row["failed"]) if row["failed"] is not None else None,
-            }
-        )
-    return [{"step": step, "calls": calls} for step, calls in steps.items()]

@@ -133,7 +133,7 @@ def just_returned(connection: sqlite3.Connection, stream: str) -> Returned | Non
 def steps_of(connection: sqlite3.Connection, stream: str, run: str) -> list[Step]:
     """The steps of a run (the entry of its prompt), in order; an inherited prompt has those of the session
     that it comes from."""
-    stream = inherited_runs(connection, stream).get(run, stream)
+    stream = ran_in(connection, stream, run)
     waiting = _waiting(connection, stream, run)
     rows = connection.execute(
         "SELECT * FROM steps WHERE stream = ? AND run = ? ORDER BY ordinal", (stream, run)
@@ -143,6 +143,11 @@ def steps_of(connection: sqlite3.Connection, stream: str, run: str) -> list[Step
         return []
     found = _captures_around(connection, stream, run)
     return [_step(index, times, found) for index in range(len(times))]
+
+
+def ran_in(connection: sqlite3.Connection, stream: str, run: str) -> str:
+    """The session in which a prompt's run took place: the one that a fork inherited it from, else its own."""
+    return inherited_runs(connection, stream).get(run, stream)
 
 
 def capture_with_id(connection: sqlite3.Connection, capture: str | None) -> Capture | None:

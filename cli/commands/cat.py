@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from cli.options import CHECKPOINT_HELP, with_at, with_session_option
+from cli.options import PLACE_HELP, with_at, with_session_option
 
 if TYPE_CHECKING:
     from cli.options import Subparsers
@@ -18,7 +18,7 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "cat", description="Write the bytes of one file, as it stood at a checkpoint, to stdout."
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=PLACE_HELP)
     parser.add_argument(
         "path", metavar="PATH", type=os.fsencode, help="relative to the work tree, or absolute"
     )
@@ -30,12 +30,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
     from cli.files import commit_of, stored_files
     from cli.paths import relative_to_tree
-    from cli.pick import the_checkpoint
+    from cli.places import the_place
     from projections.capture import known_tree
     from recorder.errors import NotFound, Refused
 
     with existing_recording(arguments) as recording:
-        _, checkpoint = the_checkpoint(recording, arguments, arguments.checkpoint)
+        place = the_place(recording, arguments, arguments.checkpoint)
+        checkpoint = place.checkpoint
         commit = commit_of(checkpoint)
         assert checkpoint.tree is not None
         path = relative_to_tree(
@@ -45,12 +46,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             state = files.state(commit, path)
             name = os.fsdecode(path)
             if state.kind == "absent":
-                raise NotFound(f"{name} did not exist at checkpoint {checkpoint.number}", code="no_file")
+                raise NotFound(f"{name} did not exist at {place.name}", code="no_file")
             if not state.known:
-                raise NotFound(
-                    f"{name} was not captured at checkpoint {checkpoint.number}: {state.kind}", code="no_file"
-                )
+                raise NotFound(f"{name} was not captured at {place.name}: {state.kind}", code="no_file")
             if state.kind == "dir":
-                raise Refused(f"{name} was a folder at checkpoint {checkpoint.number}", code="folder")
+                raise Refused(f"{name} was a folder at {place.name}", code="folder")
             sys.stdout.buffer.write(files.blob(state.oid))
     return 0

@@ -1,4 +1,4 @@
-"""`recorder diff`: between two checkpoints, or a checkpoint and the work tree."""
+"""`recorder diff`: between two recorded states, or one and the work tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from cli.options import CHECKPOINT_HELP, with_at, with_json, with_session_option
+from cli.options import PLACE_HELP, with_at, with_json, with_session_option
 
 if TYPE_CHECKING:
     from cli.context import Recording
@@ -23,10 +23,10 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "diff",
         usage="recorder diff [A] [B] [--stat] [--session SESSION] [--json] [-- PATH …]",
-        description="Show what differs between two checkpoints, or between a checkpoint (default: the "
-        "latest) and the work tree.",
+        description="Show what differs between two checkpoints or steps, or between one (default: the latest "
+        "checkpoint) and the work tree.",
     )
-    parser.add_argument("words", metavar="A B", nargs="*", help=CHECKPOINT_HELP)
+    parser.add_argument("words", metavar="A B", nargs="*", help=PLACE_HELP)
     parser.add_argument("--stat", action="store_true", help="lines added and removed per file")
     with_session_option(parser)
     with_at(parser)
@@ -56,12 +56,12 @@ def _differences(
     from cli.differences import between, to_disk
     from cli.files import commit_of, stored_files
     from cli.paths import check_paths, relative_to_tree
-    from cli.pick import the_checkpoint
+    from cli.places import the_place
     from projections.capture import known_tree
     from recorder.errors import Refused
     from recorder.planning.routes import inside
 
-    chosen = [the_checkpoint(recording, arguments, word)[1] for word in words]
+    chosen = [the_place(recording, arguments, word).checkpoint for word in words]
     commits = [commit_of(one) for one in chosen]
     trees = {one.tree for one in chosen}
     if len(trees) > 1:

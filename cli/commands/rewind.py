@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from cli.options import CHECKPOINT_HELP, with_going_back, with_session_option
+from cli.options import PLACE_HELP, with_going_back, with_session_option
 
 if TYPE_CHECKING:
     from cli.context import Recording
@@ -20,7 +20,7 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "rewind", description="Take files and conversation back to the state just before a prompt."
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", nargs="?", help=CHECKPOINT_HELP)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", nargs="?", help=PLACE_HELP)
     inverse = parser.add_mutually_exclusive_group()
     inverse.add_argument(
         "--undo", action="store_true", help="take back the newest rewind, undo, redo or revert here"
@@ -53,10 +53,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _rewind(arguments: argparse.Namespace, recording: Recording, console: Console) -> int:
-    from cli.aims import to_checkpoint
+    from cli.aims import to_place
     from cli.catching_up import catch_up_log
     from cli.going_back import go
-    from cli.pick import the_checkpoint
+    from cli.places import the_place
     from cli.position import standing
     from projections import operations
 
@@ -64,13 +64,12 @@ def _rewind(arguments: argparse.Namespace, recording: Recording, console: Consol
     if word is None:
         console.show("Nothing was changed.")
         return 0
-    session, _ = the_checkpoint(recording, arguments, word, changing_now=time.time_ns())
-    catch_up_log(recording, session)
-    session, one = the_checkpoint(recording, arguments, word)
-    done = operations.operations_of(recording.views.connection, one.tree or "")
-    at = standing(recording.views.connection, session.stream, done)
-    aim = to_checkpoint(recording, session, one, at, "rewind", arguments.scope, arguments.what)
-    return go(arguments, recording, session, aim, console)
+    catch_up_log(recording, the_place(recording, arguments, word, changing_now=time.time_ns()).session)
+    place = the_place(recording, arguments, word)
+    done = operations.operations_of(recording.views.connection, place.checkpoint.tree or "")
+    at = standing(recording.views.connection, place.session.stream, done)
+    aim = to_place(recording, place, at, arguments.scope, arguments.what)
+    return go(arguments, recording, place.session, aim, console)
 
 
 def _picked(arguments: argparse.Namespace, recording: Recording) -> str | None:

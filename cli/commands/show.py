@@ -1,11 +1,11 @@
-"""`recorder show`: one checkpoint."""
+"""`recorder show`: one checkpoint, or one step."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from cli.options import CHECKPOINT_HELP, with_at, with_json, with_session_option
+from cli.options import PLACE_HELP, with_at, with_json, with_session_option
 
 if TYPE_CHECKING:
     from cli.options import Subparsers
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "show",
-        description="Show one checkpoint: its prompt, its state, the files that its run changed and by whom.",
+        description="Show one checkpoint: its prompt, its state, the files that its run changed and by whom; or "
+        "one step of a run.",
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=PLACE_HELP)
     with_session_option(parser)
     with_at(parser)
     with_json(parser)
@@ -25,18 +26,43 @@ def add(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
-    from cli.inspect import checkpoint_details, without_changes
-    from cli.pick import the_checkpoint
+    from cli.inspect import checkpoint_details, place_details, without_changes
+    from cli.places import the_place
 
     with existing_recording(arguments) as recording:
-        session, checkpoint = the_checkpoint(recording, arguments, arguments.checkpoint)
-        document, prompt = checkpoint_details(recording, session, checkpoint)
-        nothing = without_changes(recording, checkpoint)
+        place = the_place(recording, arguments, arguments.checkpoint)
+        if place.inside:
+            document = place_details(recording, place)
+        else:
+            document, prompt = checkpoint_details(recording, place.session, place.checkpoint)
+            nothing = without_changes(recording, place.checkpoint)
     if arguments.json:
         console.json(document)
+    elif place.inside:
+        _show_place(document, console)
     else:
         _show(document, prompt, nothing, console)
     return 0
+
+
+def _show_place(document: dict[str, Any], console: Console) -> None:
+    """The state before or after a step, or after a run."""
+    from cli.output import local_time, relative_time
+
+    step, when = document["step"], document["captured_at"]
+    console.show(f"{document['name']}  session {document['session']}")
+    console.show(f"{document['state']}  captured {relative_time(when)} ({local_time(when)})")
+    if step is not None:
+        console.show("\n" + (", ".join(call["tool"] for call in step["calls"]) or "no tools") + "\n")
+        _show_files({"files": step["files"] or []}, _nothing(step), console)
+    _show_notes("not known", document["unknown"], console)
+    _show_notes("left out", document["skipped"], console)
+
+
+def _nothing(step: dict[str, Any]) -> str:
+    if step["files"] is None:
+        return "What it changed was not captured by itself; see the whole run."
+    return "It changed no file."
 
 
 def _show(document: dict[str, Any], prompt: str, nothing: str, console: Console) -> None:

@@ -18,6 +18,7 @@ from cli import going_back
 from cli.context import Recording, open_recording
 from cli.main import main
 from cli.reactor import reactor_of
+from projections.capture import CaptureReactor
 from projections.views import Views
 from recorder.events import Fact
 from recorder.home import open_home
@@ -71,7 +72,7 @@ class Within:
     @contextlib.contextmanager
     def watching(self) -> Iterator[Watcher]:
         with self.recording() as recording, reactor_of(recording) as reactor:
-            yield Watcher(recording, reactor.react)
+            yield Watcher(recording, reactor)
 
     def news(self) -> list[Fact]:
         """The facts since this was last asked."""
@@ -84,9 +85,11 @@ class Within:
 class Watcher:
     """Reads what agents wrote when it is told to look, and answers it."""
 
-    def __init__(self, recording: Recording, react: Callable[..., list[Fact]]) -> None:
+    def __init__(self, recording: Recording, reactor: CaptureReactor) -> None:
         self.recording = recording
-        self._react = react
+        self.reactor = reactor
+        self.steps = False
+        """Whether it has time for the steps of a run."""
         self._ingest = Ingest(recording.log, all_sources())
         self._files: dict[Path, LogFile] = {}
 
@@ -98,7 +101,9 @@ class Watcher:
             assert file is not None
             self._files[agent.log] = file
             for lines in file.read(content, live=True):
-                self._react(self._ingest.take(file, lines).facts)
+                self.reactor.react(self._ingest.take(file, lines).facts)
+        while self.steps and self.reactor.capture_step() is not None:
+            pass
 
     def prompt(
         self, agent: Pi | Claude, text: str, *acts: Callable[[Pi | Claude], object], apart: float = APART
