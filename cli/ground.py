@@ -102,7 +102,7 @@ class TreeGround:
         return Seen(
             changes=adopt(found, self._stream, inherited_runs(connection, self._stream)),
             operations=history.operations,
-            unseen=unseen_writes(history, locate=where),
+            unseen=unseen_writes(history, found, locate=where),
             disk=Disk(
                 state=self._state_of(previous),
                 children=self._children,

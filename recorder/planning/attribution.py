@@ -76,7 +76,7 @@ def _by_the_log(
     return found
 
 
-def unseen_writes(history: TreeHistory, found: Iterable[Change] = (), *, locate: Locate) -> list[Unseen]:
+def unseen_writes(history: TreeHistory, found: Iterable[Change], *, locate: Locate) -> list[Unseen]:
     """What runs wrote by name without its state from before being known; `found` are the history's changes.
     Where no capture says anything of the path at all, `captured` is False, and only the disk can tell
     whether it is one."""
