@@ -1,0 +1,220 @@
+"""Every step of a run has its states, where there was time to capture them: looked at, gone back to, kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projections import capture
+from projections.views import rebuild
+from recorder.events import Captured
+from tests.flow.agents import Claude, Pi
+from tests.flow.conftest import Recorder, snapshot
+from tests.flow.within import APART, Within, rows, whole
+
+Agent = Pi | Claude
+AGENTS = pytest.mark.parametrize("kind", ["pi", "claude"])
+
+
+@pytest.fixture
+def within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Within:
+    return Within(tmp_path / "recorder", monkeypatch)
+
+
+def writes(name: str, content: str) -> Callable[[Agent], None]:
+    return lambda agent: agent.write(name, content)
+
+
+def shells(act: Callable[[Path], object]) -> Callable[[Agent], None]:
+    return lambda agent: agent.shell("…", lambda: act(agent.folder))
+
+
+def reads(agent: Agent) -> None:
+    tool = "read" if agent.agent == "pi" else "Read"
+    agent.use(tool, {"path": "notes.md", "file_path": str(agent.folder / "notes.md")}, lambda: None)
+
+
+def run_of_three(within: Within, kind: str, folder: Path) -> Agent:
+    """A prompt that only reads, then one of three steps and an answer: write, shell, read."""
+    agent = within.agent(kind, folder)
+    with within.watching() as watcher:
+        watcher.steps = True
+        watcher.prompt(agent, "look around", reads)
+        time.sleep(APART)
+        watcher.prompt(
+            agent,
+            "change things",
+            writes("a.txt", "1\n"),
+            shells(lambda root: ((root / "a.txt").write_text("2\n"), (root / "b.txt").write_text("b\n"))),
+            reads,
+        )
+    return agent
+
+
+def steps(within: Within, cwd: Path, number: int) -> list[dict[str, Any]]:
+    listed = within.json("checkpoints", "--steps", cwd=cwd)
+    found: list[dict[str, Any]] = next(one for one in listed if one["number"] == number)["steps"]
+    assert within.json("show", str(number), cwd=cwd)["steps"] == found
+    return found
+
+
+def files(step: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {one["path"]: (one["change"], one["by"]) for one in step["files"]}
+
+
+@AGENTS
+def test_each_step_has_the_states_around_it(kind: str, within: Within, folder: Path) -> None:
+    """Before and after of every step are there and hold what stood then, also of one that only reads and of
+    the answer at the end; each step has its own files."""
+    run_of_three(within, kind, folder)
+    found = steps(within, folder, 2)
+    assert [one["name"] for one in found] == ["2.1", "2.2", "2.3", "2.4"]
+    assert [len(one["calls"]) for one in found] == [1, 1, 1, 0]
+    assert [files(one) for one in found] == [
+        {"a.txt": ("added", "session")},
+        {"a.txt": ("modified", "session"), "b.txt": ("added", "session")},
+        {},
+        {},
+    ]
+    stood = {"2.1": None, "2.1+": "1\n", "2.2": "1\n", "2.2+": "2\n", "2.3": "2\n", "2.4": "2\n", "2+": "2\n"}
+    for name, content in stood.items():
+        answer = within.run("cat", name, "a.txt", cwd=folder, check=3 if content is None else 0)
+        assert answer.out.decode() == (content or ""), name
+    assert [one["path"] for one in within.json("diff", "2.1", "2.2", cwd=folder)] == ["a.txt"]
+    assert within.json("diff", "2.2+", "2+", cwd=folder) == []
+    assert [one["path"] for one in within.json("diff", "2.2", cwd=folder)] == ["a.txt", "b.txt"]
+    shown = within.json("show", "2.2", cwd=folder)
+    assert (shown["name"], shown["step"], shown["checkpoint"]["number"]) == (
+        "before step 2 of prompt 2",
+        found[1],
+        2,
+    )
+
+
+@AGENTS
+@pytest.mark.parametrize("scope", ["session", "tree"])
+def test_files_go_back_to_a_step(kind: str, scope: str, within: Within, folder: Path) -> None:
+    """Only files go to the state before a step or after it, with a word on the conversation, and back; the
+    session's position stays where it was."""
+    agent = run_of_three(within, kind, folder)
+    end, log = snapshot(folder), agent.log.read_bytes()
+    for name, content in (("2.2", "1\n"), ("2.1+", "1\n")):
+        done = within.json("rewind", name, "--scope", scope, cwd=folder)
+        assert (done["status"], done["conversation"]["status"]) == ("done", "unavailable"), done
+        assert "only files" in done["conversation"]["why"]
+        assert (folder / "a.txt").read_text() == content and not (folder / "b.txt").exists()
+        back = within.json("rewind", "--undo", cwd=folder)
+        assert (back["status"], back["conversation"]["status"]) == ("done", "noop")
+        assert snapshot(folder) == end
+    refused = within.run("rewind", "2.2", "--both", "--json", cwd=folder, check=4).json
+    assert refused["error"]["code"] == "conversation_unavailable"
+    assert within.json("rewind", "2+", "--scope", scope, cwd=folder)["status"] in ("noop", "done")
+    assert snapshot(folder) == end
+    assert agent.log.read_bytes() == log
+    assert within.json("undo", "--files", "--dry-run", cwd=folder)["checkpoint"]["number"] == 2
+
+
+@AGENTS
+def test_a_step_is_captured_only_where_it_may_have_written(kind: str, within: Within, folder: Path) -> None:
+    """A look costs nothing; a step that wrote costs one capture, and nothing in the store where it changed
+    nothing."""
+    agent = within.agent(kind, folder)
+    with within.watching() as watcher:
+        watcher.steps = True
+        watcher.prompt(agent, "go", reads, shells(lambda root: None), writes("a.txt", "1\n"), reads)
+        moments = [
+            (one.fact.moment, len(one.fact.delta))
+            for one in whole(watcher.recording)
+            if isinstance(one.fact, Captured)
+        ]
+        commits = [one.fact.commit for one in whole(watcher.recording) if isinstance(one.fact, Captured)]
+    assert moments[-4:] == [("prompt", 0), ("step", 0), ("step", 1), ("settled", 0)]
+    assert commits[-4] == commits[-3] and commits[-2] == commits[-1]
+
+
+def stepped(within: Within, agent: Agent, *acts: Callable[[Agent], None], wait: float = 0.0) -> list[str]:
+    """The moments of the captures of one run whose steps are captured `wait` seconds after they are read."""
+    with within.watching() as watcher:
+        agent.give("go")
+        watcher.look(agent)
+        for act in acts:
+            time.sleep(APART)
+            act(agent)
+            watcher.look(agent)
+            time.sleep(wait)
+            while watcher.reactor.capture_step() is not None:
+                pass
+        agent.done()
+        watcher.look(agent)
+        return [one.fact.moment for one in whole(watcher.recording) if isinstance(one.fact, Captured)]
+
+
+@AGENTS
+def test_where_there_is_no_time_a_step_has_no_state(
+    kind: str, within: Within, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A work tree that was captured slowly is left alone, unless the step itself took longer by far; what was
+    not captured is told as such, and cannot be named."""
+    monkeypatch.setattr(capture, "QUICK_NS", 0)
+    monkeypatch.setattr(capture, "STEP_SHARE", 10**6)
+    agent = within.agent(kind, folder)
+    moments = stepped(within, agent, writes("a.txt", "1\n"), writes("b.txt", "2\n"))
+    assert "step" not in moments
+    first, second, answer = steps(within, folder, 1)
+    assert (first["after"], second["before"], first["files"]) == (None, None, None)
+    assert first["before"] and second["after"] and answer["before"]
+    for words in (("cat", "1.2", "a.txt"), ("rewind", "1.2"), ("show", "1.1+")):
+        assert "no files were captured" in within.run(*words, cwd=folder, check=3).err
+    monkeypatch.setattr(capture, "STEP_SHARE", 0)
+    assert stepped(within, agent, shells(lambda root: time.sleep(0.01))).count("step") == 1
+
+
+@AGENTS
+def test_a_step_that_was_read_late_is_not_captured(
+    kind: str, within: Within, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model may be further on by then."""
+    monkeypatch.setattr(capture, "STEP_FRESH_NS", 200_000_000)
+    agent = within.agent(kind, folder)
+    assert "step" not in stepped(within, agent, writes("a.txt", "1\n"), wait=0.3)
+    assert "step" in stepped(within, agent, writes("a.txt", "2\n"), wait=0.0)
+
+
+def test_a_step_waits_for_no_lock_and_for_all_its_tools(within: Within, folder: Path) -> None:
+    """While another process has the work tree, or a tool of the step still runs, nothing is captured; the
+    next step is."""
+    agent = Pi(within.pi_folder, folder)
+    with within.watching() as watcher:
+        watcher.prompt(agent, "first")
+        agent.give("go")
+        watcher.look(agent)
+        one, other = agent.call("bash", {"command": "…"}), agent.call("bash", {"command": "…"})
+        del other
+        agent.returned(one, "bash")
+        watcher.look(agent)
+        assert watcher.reactor.capture_step() is None
+    with within.recording() as recording:
+        tree = next(one.fact for one in whole(recording) if isinstance(one.fact, Captured)).originator_id
+        lock = f"tree-{tree.hex}"
+    with within.watching() as watcher:
+        agent.give("again")
+        watcher.look(agent)
+        agent.write("a.txt", "1\n")
+        with within_lock(within, lock):
+            watcher.look(agent)
+            began = time.monotonic()
+            assert watcher.reactor.capture_step() is None
+            assert time.monotonic() - began < 5
+        agent.write("a.txt", "2\n")
+        watcher.look(agent)
+        assert watcher.reactor.capture_step() is not None
+
+
+def within_lock(within: Within, lock: str) -> Any:
+    from recorder.home import open_home
+
+    return open_home(within.home).lock(lock)
