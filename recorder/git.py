@@ -112,6 +112,8 @@ def demand(arguments: Sequence[str], *, git_dir: bytes, **options: Any) -> bytes
 def version() -> tuple[int, ...]:
     """The numbers of the git on the path, empty where it does not tell them. Raises StoreFailure."""
     answer = _execute(["git", "--version"], _ENVIRONMENT | _NO_CONFIG, None, 10.0)
+    if answer.status != 0:
+        raise StoreFailure(f"the git on the path does not work: {answer.complaint}")
     found = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", answer.out)
     return tuple(int(number) for number in found.groups() if number) if found else ()
 
