@@ -6,6 +6,7 @@ A capture writes nothing in the work tree and nothing in the project's repositor
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from types import MappingProxyType, TracebackType
 
 import msgspec
 
-from recorder.capturing import bygit, late, outside, repository, trees
+from recorder.capturing import bygit, late, layout, mending, outside, refs, repository, trees
 from recorder.capturing.batch import Batch
 from recorder.capturing.choice import Choice, Surroundings
 from recorder.capturing.difference import difference
@@ -21,11 +22,12 @@ from recorder.capturing.found import Folder, Found
 from recorder.capturing.ignore import Ignore
 from recorder.capturing.looking import OpenFolders
 from recorder.capturing.manifest import USUAL_FOLDER, Facts
+from recorder.capturing.past import Past, changes_below, then
 from recorder.capturing.scan import Scan
 from recorder.capturing.statcache import StatCache
 from recorder.capturing.store import Store
-from recorder.capturing.trees import Snapshot, Views
-from recorder.errors import NotFound, StoreFailure
+from recorder.capturing.trees import UNREADABLE, Snapshot, Views
+from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from recorder.home import Home
 from recorder.policy import Policy
 from recorder.states import GitPosition, PathChange, PathNote, PathState
@@ -50,13 +52,19 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Tree:
-    """An open work tree. Not for several threads; another process may have the same one open."""
+    """An open work tree. Not for several threads; another process may have the same one open.
 
-    def __init__(self, home: Home, tree: WorkTree, policy: Policy) -> None:
-        """Creates the store where there is none. Raises StoreFailure."""
-        self._home, self._tree, self._policy = home, tree, policy
+    Opening writes nothing, and does not mind that the store is damaged: reading tells what is lost, and the
+    next capture puts right what can be. `damaged` tells that one had to, and that contents may be lost.
+    """
+
+    def __init__(self, home: Home, tree: WorkTree, policy: Policy, past: Past = tuple) -> None:
+        """`past` gives the captures of the work tree that the log has: what was there is put together from
+        them where the store has lost it."""
+        self._home, self._tree, self._policy, self._past = home, tree, policy, past
         self._store = Store(home.store(tree.stream))
-        remember_kind(home, tree)
+        self.damaged = False
+        self._torn = False
         self._cache = StatCache(home.tree(tree.stream) / "stat-cache")
         self._rules = Ignore(self._store.git_dir, tree.path)
         self._roots = outside.Roots(tree.path, os.path.realpath(os.fsencode(home.folder)))
@@ -87,7 +95,8 @@ class Tree:
         contents: Mapping[bytes, bytes] = MappingProxyType({}),
     ) -> Look:
         """Capture the work tree, durably. The delta is against `previous`, the commit of the capture before
-        it; it is empty for the first one, and where the store has let `previous` go.
+        it; it is empty for the first one. Where the store has lost `previous`, or some of it, the store is
+        mended, and the delta is what the past tells.
 
         `named` are absolute paths that tools named: kept although they are ignored or outside, now and
         from now on. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
@@ -98,12 +107,23 @@ class Tree:
         be listed or the store not be written: the capture is lost then.
         """
         outdated = previous_at is not None and reference_at is not None and previous_at > reference_at
-        return self._capture(previous, named, reference_at, contents, outdated=outdated, dry=False)
+        self._prepare()
+        written = 0
+        with contextlib.suppress(NotFound, IntegrityFailure):
+            look = self._capture(previous, named, reference_at, contents, outdated=outdated, dry=False)
+            if not self._torn:
+                return look
+            written = look.written
+        self._mend()
+        look = self._capture(previous, named, reference_at, contents, outdated=outdated, dry=False)
+        return msgspec.structs.replace(look, written=look.written + written)
 
     def look(
         self, *, previous: str | None, named: Collection[bytes] = (), reference_at: int | None = None
     ) -> Look:
         """What `capture` would find, with nothing stored."""
+        with contextlib.suppress(StoreFailure):
+            layout.prepare(self._store.folder)
         return self._capture(previous, named, reference_at, {}, dry=True)
 
     def _capture(
@@ -118,14 +138,15 @@ class Tree:
     ) -> Look:
         still_there(self._tree)
         began_at = time.time_ns()
+        self._torn = False
         self._batch = batch = Batch(self._store, dry=dry)
         try:
             before = self._snapshot_before(previous)
-            found = self._find(before, named, batch, began_at)
+            found = self._find(before or self._stand_in(previous), named, batch, began_at)
             position, facts = self._position()
             commit = trees.write(found, facts, batch.add)
             after = self._views.snapshot(commit)
-            delta = self._delta(found, before, after)
+            delta = self._delta(found, previous, before, after)
             if reference_at is not None:
                 unsure = late.paths(found, before, delta, reference_at, all_of_it=outdated)
                 if unsure:
@@ -133,7 +154,7 @@ class Tree:
                     late.overlay(found, unsure, before, earlier)
                     commit = trees.write(found, facts, batch.add)
                     after = self._views.snapshot(commit)
-                    delta = self._delta(found, before, after)
+                    delta = self._delta(found, previous, before, after)
             if before is not None and (project := self._tree.repository) is not None:
                 delta = bygit.mark(delta, project, before.position, position, self.blob)
             still_there(self._tree)
@@ -142,13 +163,33 @@ class Tree:
         finally:
             self._batch = None
 
+    def _prepare(self) -> None:
+        self._store.prepare()
+        remember_kind(self._home, self._tree)
+        if self._store.suspect():
+            self._mend()
+
+    def _mend(self) -> None:
+        self.damaged = True
+        self._views.folder.cache_clear()
+        self._store.close()
+        mending.mend(self._home, self._tree, [moment.commit for moment in self._past()])
+
     def _snapshot_before(self, previous: str | None) -> Snapshot | None:
         if previous is None:
             return None
         try:
-            return self._views.snapshot(bytes.fromhex(previous))
-        except NotFound:
+            return self._snapshot(previous)
+        except UNREADABLE:
+            self._torn = True
             return None
+
+    def _stand_in(self, previous: str | None) -> Snapshot | None:
+        """The newest capture that can be read, where the one before is lost: what was captured stays so."""
+        for moment in self._past() if previous is not None else ():
+            with contextlib.suppress(*UNREADABLE):
+                return self._snapshot(moment.commit)
+        return None
 
     def _find(self, before: Snapshot | None, named: Collection[bytes], batch: Batch, began_at: int) -> Found:
         try:
@@ -187,16 +228,24 @@ class Tree:
         at = repository.position(project)
         return at, Facts(self._tree.kind, at.head, at.branch, at.operation, repository=True)
 
-    def _delta(self, found: Found, before: Snapshot | None, after: Snapshot) -> list[PathChange]:
-        if before is None:
+    def _delta(
+        self, found: Found, previous: str | None, before: Snapshot | None, after: Snapshot
+    ) -> list[PathChange]:
+        if previous is None:
             return []
+
+        def lost(folder: bytes) -> Iterator[PathChange]:
+            self._torn = True
+            return changes_below(folder, then(self._past, self._snapshot, folder), after, found)
+
+        changes = difference(before, after, lost) if before else lost(b"")
         return [
             msgspec.structs.replace(
                 change,
                 changed_at=found.changed_at(change.path),
                 above_changed_at=found.above_changed_at(change.path),
             )
-            for change in difference(before, after)
+            for change in sorted(changes, key=lambda change: change.path)
         ]
 
     def _keep(self, commit: bytes, batch: Batch) -> int:
@@ -222,7 +271,8 @@ class Tree:
         return self._roots.key(path)
 
     def state(self, commit: str, path: bytes) -> PathState:
-        """What a capture says of a path, absolute or relative. Raises NotFound, StoreFailure."""
+        """What a capture says of a path, absolute or relative; unknown where the store has lost its folder.
+        Raises NotFound, IntegrityFailure, StoreFailure where the capture itself is lost."""
         return self._snapshot(commit).state(self._relative(path))
 
     def states(self, commit: str, paths: Collection[bytes]) -> dict[bytes, PathState]:
@@ -242,14 +292,14 @@ class Tree:
         return difference(self._snapshot(a), self._snapshot(b))
 
     def blob(self, oid: str) -> bytes:
-        """A file's content, or a link's target. Raises NotFound, StoreFailure."""
+        """A file's content, or a link's target. Raises NotFound, IntegrityFailure, StoreFailure."""
         return self._read(bytes.fromhex(oid))
 
     def holds(self, oid: str) -> bool:
-        """Whether a content is stored. Raises StoreFailure where that cannot be told."""
+        """Whether a content is stored and sound."""
         try:
             self.blob(oid)
-        except NotFound:
+        except UNREADABLE:
             return False
         return True
 
@@ -262,13 +312,19 @@ class Tree:
 
     # ---- keeping house
 
-    def release(self, commits: Collection[str]) -> None:
-        """Let captures go. Raises StoreFailure."""
+    def release(self, commits: Collection[str]) -> bool:
+        """Let captures go; whether `collect` has anything to give back for them. Raises StoreFailure."""
+        self._prepare()
+        refs.mend(self._store, ())
         self._store.release(commits)
+        return any(bytes.fromhex(commit) in self._store.stored() for commit in commits)
 
-    def collect(self) -> None:
-        """Give back the room of what only released captures held. Raises StoreFailure."""
+    def collect(self, keep: Collection[str] = ()) -> None:
+        """Give back the room of what only released captures held; the captures `keep` stay, whatever became
+        of their refs. Raises StoreFailure, with the code `no_room` where the disk is too full for it."""
         self._views.folder.cache_clear()
+        self._prepare()
+        refs.mend(self._store, keep)
         self._store.collect()
 
     def bytes_used(self) -> int:

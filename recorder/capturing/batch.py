@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from hashlib import sha1
 
+from recorder.capturing.packs import blob_id
 from recorder.capturing.store import BLOB, Store, object_id
 
 _PENDING = 32 << 20
@@ -55,10 +55,7 @@ class Batch:
 
     def large(self, descriptor: int, size: int) -> bytes | None:
         """Take in a large file's content without holding it; None where it changed under the reading."""
-        whole = sha1(b"blob %d\0" % size, usedforsecurity=False)
-        for chunk in chunks_of(descriptor):
-            whole.update(chunk)
-        oid = whole.digest()
+        oid = blob_id(size, chunks_of(descriptor))
         if self.holds(oid):
             return oid
         if not self._store.write_large(oid, size, lambda: chunks_of(descriptor)):

@@ -13,7 +13,7 @@ import msgspec
 
 from recorder import git
 from recorder.capturing.repository import HeadMove, Repository, head_moves
-from recorder.errors import NotFound, StoreFailure
+from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from recorder.states import GitPosition, PathChange, PathState
 
 Blob = Callable[[str], bytes]
@@ -99,6 +99,6 @@ def _is(state: PathState, oid: str, blob: Blob) -> bool:
         return state.oid == oid
     try:
         content = blob(state.oid)
-    except NotFound:
+    except (NotFound, IntegrityFailure, StoreFailure):
         return False
     return sha256(b"blob %d\0%b" % (len(content), content)).hexdigest() == oid

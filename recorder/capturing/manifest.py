@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from recorder.errors import StoreFailure
+from recorder.errors import IntegrityFailure
 
 USUAL_FOLDER = 0o755
 USUAL_FILE = 0o644
@@ -68,16 +68,16 @@ def encode(note: Notes | list[Outside]) -> bytes:
 
 
 def decode_notes(content: bytes) -> Notes:
-    """Raises StoreFailure for bytes that are no note."""
+    """Raises IntegrityFailure for bytes that are no note."""
     try:
         return _notes.decode(content)
     except msgspec.DecodeError as error:
-        raise StoreFailure(f"a manifest in the shadow store is damaged: {error}") from error
+        raise IntegrityFailure(f"a manifest in the shadow store is damaged: {error}") from error
 
 
 def decode_outside(content: bytes) -> list[Outside]:
-    """Raises StoreFailure for bytes that are no list of files outside."""
+    """Raises IntegrityFailure for bytes that are no list of files outside."""
     try:
         return _outside.decode(content)
     except msgspec.DecodeError as error:
-        raise StoreFailure(f"a manifest in the shadow store is damaged: {error}") from error
+        raise IntegrityFailure(f"a manifest in the shadow store is damaged: {error}") from error

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from recorder.capturing.durable import private_file, put_aside
+
 _MAGIC = b"stat cache 1\n"
 _DIGEST = 16
 _SIGNATURE = struct.Struct("<qqqQIQ")
@@ -69,12 +71,16 @@ class StatCache:
             return
         payload = msgspec.msgpack.encode(self.folders)
         temporary = self._file.with_name(f"{self._file.name}.new")
-        with contextlib.suppress(OSError):
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as opened:
+        try:
+            with private_file(temporary) as opened:
                 opened.write(_MAGIC + _checksum(payload) + payload)
+            if self._file.is_dir():
+                put_aside(self._file, self._file.with_name("put-aside"))
             temporary.replace(self._file)
             self._saved = True
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
 
 def _load(file: Path) -> dict[bytes, Folder]:

@@ -27,7 +27,7 @@ from recorder.capturing.manifest import (
     usual_mode,
 )
 from recorder.capturing.store import BLOB, COMMIT, TREE
-from recorder.errors import StoreFailure
+from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from recorder.private import inside_never_captured
 from recorder.states import ABSENT, SKIPPED, UNKNOWN, GitPosition, PathNote, PathState
 
@@ -35,6 +35,11 @@ Add = Callable[[bytes, bytes], bytes]
 """Takes an object (type, content) in and gives its raw id."""
 Read = Callable[[bytes], bytes]
 """The content of an object by its raw id."""
+
+UNREADABLE = (NotFound, IntegrityFailure, StoreFailure)
+"""What reading a capture raises where the store has lost some of it."""
+LOST = "the store has lost it"
+"""Why a path is unknown in a capture that knew it."""
 
 _FOLDER, _FILE, _LINK = 0o40000, 0o100644, 0o120000
 _BY = b"recorder <recorder@localhost> 0 +0000"
@@ -174,7 +179,7 @@ class Views:
             parsed = parse_tree(self._read(tree), 20)
             return {name: (mode, bytes.fromhex(oid.decode())) for name, mode, oid in parsed}
         except (ObjectFormatException, ValueError) as error:
-            raise StoreFailure(f"tree {tree.hex()} of the shadow store is damaged: {error}") from error
+            raise IntegrityFailure(f"tree {tree.hex()} of the shadow store is damaged: {error}") from error
 
     def notes(self, beside: dict[bytes, tuple[int, bytes]]) -> Notes:
         """The notes in a folder's manifest."""
@@ -182,14 +187,14 @@ class Views:
         return decode_notes(self._read(standing[1])) if standing else Notes()
 
     def snapshot(self, commit: bytes) -> Snapshot:
-        """A capture by its commit's raw id. Raises NotFound, StoreFailure."""
+        """A capture by its commit's raw id. Raises NotFound, IntegrityFailure, StoreFailure."""
         head, _, message = self._read(commit).partition(b"\n\n")
         if not head.startswith(b"tree "):
-            raise StoreFailure(f"{commit.hex()} of the shadow store is no capture")
+            raise IntegrityFailure(f"{commit.hex()} of the shadow store is no capture")
         try:
             facts = msgspec.json.decode(message.partition(b"\n\n")[2], type=Facts)
         except msgspec.DecodeError as error:
-            raise StoreFailure(f"capture {commit.hex()} is damaged: {error}") from error
+            raise IntegrityFailure(f"capture {commit.hex()} is damaged: {error}") from error
         top = self.entries(bytes.fromhex(head[5:45].decode()))
         outside: dict[bytes, Outside] = {}
         if b"outside" in top:
@@ -200,7 +205,7 @@ class Views:
 
 
 class Snapshot:
-    """One capture, read where it is asked."""
+    """One capture, read where it is asked. What lies in a folder that the store has lost is unknown."""
 
     def __init__(self, views: Views, facts: Facts, root: Seen, outside: dict[bytes, Outside]) -> None:
         self._views, self.facts, self.root, self.outside = views, facts, root, outside
@@ -224,19 +229,24 @@ class Snapshot:
         if path.startswith(b"/") or self.per_file:
             return _BELOW["skipped"]
         here = self.root
-        for name in path.split(b"/") if path else ():
-            here = self._views.children(here).get(name) or unnamed(here)
+        try:
+            for name in path.split(b"/") if path else ():
+                here = self._views.children(here).get(name) or unnamed(here)
+        except UNREADABLE:
+            return Seen(UNKNOWN, why=LOST)
         return here
 
     def state(self, path: bytes) -> PathState:
         return self.seen(path).state
 
     def children(self, folder: Seen) -> dict[bytes, Seen]:
+        """What lies in a folder, by name. Raises NotFound, IntegrityFailure, StoreFailure where that is
+        lost."""
         return self._views.children(folder)
 
     def walk(self) -> Iterator[tuple[bytes, PathState]]:
-        """Every path at which something stands."""
-        for path, seen in self._everything():
+        """Every path at which something stands. Raises as `children`."""
+        for path, seen in self.below(b""):
             if seen.state.present and path not in self.outside:
                 yield path, seen.state
         for path in sorted(self.outside):
@@ -247,19 +257,28 @@ class Snapshot:
         """What was skipped and what is unknown."""
         skipped, unknown = [], []
         beside = ((path, self.seen(path)) for path in sorted(self.outside))
-        inside = ((path, seen) for path, seen in self._everything() if path not in self.outside)
+        lost: list[bytes] = []
+        inside = ((path, seen) for path, seen in self.below(b"", lost) if path not in self.outside)
         for path, seen in (*inside, *beside):
             if seen.state == SKIPPED:
                 skipped.append(PathNote(path, seen.why))
             elif seen.state == UNKNOWN:
                 unknown.append(PathNote(path, seen.why))
-        return skipped, unknown
+        return skipped, unknown + [PathNote(path or b".", LOST) for path in lost]
 
-    def _everything(self) -> Iterator[tuple[bytes, Seen]]:
-        stack = [(b"", self.root)]
+    def below(self, folder: bytes, lost: list[bytes] | None = None) -> Iterator[tuple[bytes, Seen]]:
+        """Everything in a folder of the work tree and in those in it. Folders that cannot be read are put
+        into `lost`; without one, raises as `children`."""
+        stack = [(folder, self.seen(folder))]
         while stack:
-            path, folder = stack.pop()
-            children = self._views.children(folder)
+            path, here = stack.pop()
+            try:
+                children = self._views.children(here)
+            except UNREADABLE:
+                if lost is None:
+                    raise
+                lost.append(path)
+                continue
             for name in sorted(children):
                 below = path + b"/" + name if path else name
                 yield below, children[name]

@@ -15,7 +15,7 @@ from recorder.capturing.found import Folder, Found
 from recorder.capturing.looking import Leaf
 from recorder.capturing.manifest import Facts
 from recorder.capturing.store import Store, object_id
-from recorder.errors import NotFound, StoreFailure
+from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from tests.capture.helpers import (
     blob_id,
     everything,
@@ -210,7 +210,7 @@ def test_a_damaged_object_is_told(tmp_path: Path) -> None:
     content = bytearray(pack.read_bytes())
     content[1000] ^= 0xFF
     pack.write_bytes(content)
-    with pytest.raises(StoreFailure), open_tree(tmp_path, root) as tree:
+    with pytest.raises(IntegrityFailure), open_tree(tmp_path, root) as tree:
         tree.blob(oid)
 
 
@@ -219,7 +219,7 @@ def test_an_object_under_a_wrong_name_is_told(tmp_path: Path) -> None:
     tree, _ = look_once(tmp_path, make_repository(tmp_path / "w"))
     oid = "ab" + "0" * 38
     write(the_store(tmp_path) / "objects/ab" / oid[2:], zlib.compress(b"blob 1\0x"))
-    with pytest.raises(StoreFailure, match="not what was stored"):
+    with pytest.raises(IntegrityFailure, match="not what was stored"):
         tree.blob(oid)
 
 
@@ -416,4 +416,4 @@ def test_a_store_in_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> No
     """One sentence, not a traceback."""
     write(tmp_path / "file")
     with pytest.raises(StoreFailure, match="cannot be created"):
-        Store(tmp_path / "file" / "store.git")
+        Store(tmp_path / "file" / "store.git").prepare()
