@@ -46,13 +46,17 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE TABLE calls (
     stream TEXT, call TEXT, run TEXT, step TEXT, tool TEXT, writes TEXT, began_at INTEGER, ended_at INTEGER,
-    background INTEGER, failed INTEGER, files BLOB, position INTEGER,
+    background INTEGER, failed INTEGER, files BLOB, position INTEGER, returned_at INTEGER, witnessed INTEGER,
     PRIMARY KEY (stream, call)
 ) WITHOUT ROWID;
+CREATE INDEX calls_by_run ON calls (stream, run);
 CREATE TABLE named_paths (stream TEXT, path BLOB, position INTEGER, PRIMARY KEY (stream, path)) WITHOUT ROWID;
 CREATE INDEX named_paths_by_position ON named_paths (position);
 CREATE INDEX named_paths_by_path ON named_paths (path)
 """
+
+_BEGIN, _END = 1, 2
+"""What a hook told of a call, whose times are exact: the log's do not replace them."""
 
 AT_ONCE = 500
 """Values of a list that one query takes."""
@@ -182,10 +186,41 @@ def _sign_of_life(connection: sqlite3.Connection, stream: UUID, run: str, at: in
 def _tool_called(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.ToolCalled)
     stream = fact.originator_id.hex
+    known = _known_call(connection, stream, fact.call)
+    if known is None:
+        _add_call(connection, position, fact)
+    elif fact.witness == "hook":
+        _set_call(connection, fact, began_at=fact.at, witnessed=known["witnessed"] | _BEGIN)
+    else:
+        began_at = known["began_at"] if known["witnessed"] & _BEGIN else fact.at
+        _set_call(
+            connection,
+            fact,
+            run=fact.run,
+            step=fact.step,
+            tool=fact.tool,
+            writes=fact.writes,
+            background=fact.background,
+            position=position,
+            began_at=began_at,
+        )
+    if known is not None:
+        _set_call(connection, fact, files=_encode(_both(fact.files, _files(known["files"]))))
+    _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
+    if fact.writes != "none":
+        _name_paths(connection, stream, position, fact.files)
+
+
+def _known_call(connection: sqlite3.Connection, stream: str, call: str) -> sqlite3.Row | None:
+    row = connection.execute("SELECT * FROM calls WHERE stream = ? AND call = ?", (stream, call)).fetchone()
+    return row if isinstance(row, sqlite3.Row) else None
+
+
+def _add_call(connection: sqlite3.Connection, position: int, fact: events.ToolCalled) -> None:
     connection.execute(
-        "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,NULL,?,NULL,?,?)",
+        "INSERT INTO calls VALUES (?,?,?,?,?,?,?,NULL,?,NULL,?,?,NULL,?)",
         (
-            stream,
+            fact.originator_id.hex,
             fact.call,
             fact.run,
             fact.step,
@@ -195,29 +230,61 @@ def _tool_called(connection: sqlite3.Connection, position: int, fact: Fact) -> N
             fact.background,
             _encode(fact.files),
             position,
+            _BEGIN if fact.witness == "hook" else 0,
         ),
     )
-    _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
-    if fact.writes != "none":
-        _name_paths(connection, stream, position, fact.files)
+
+
+def _set_call(
+    connection: sqlite3.Connection, fact: events.ToolCalled | events.ToolReturned, **columns: object
+) -> None:
+    names = ", ".join(f"{name} = ?" for name in columns)
+    connection.execute(
+        f"UPDATE calls SET {names} WHERE stream = ? AND call = ?",
+        (*columns.values(), fact.originator_id.hex, fact.call),
+    )
+
+
+def _both(first: tuple[NamedFile, ...], then: tuple[NamedFile, ...]) -> tuple[NamedFile, ...]:
+    """What two witnesses say of files, each thing once."""
+    return tuple(dict.fromkeys(first + then))
 
 
 def _tool_returned(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.ToolReturned)
     stream = fact.originator_id.hex
-    row = connection.execute(
-        "SELECT files, background, writes FROM calls WHERE stream = ? AND call = ?", (stream, fact.call)
-    ).fetchone()
-    if row is None:
+    known = _known_call(connection, stream, fact.call)
+    if known is None:
         return
-    files = _files(row["files"]) + fact.files
-    connection.execute(
-        "UPDATE calls SET ended_at = ?, failed = ?, files = ? WHERE stream = ? AND call = ?",
-        (None if row["background"] else fact.at, fact.failed, _encode(files), stream, fact.call),
+    if fact.witness == "hook" or not known["witnessed"] & _END:
+        ended_at = None if known["background"] else fact.at
+        _set_call(connection, fact, ended_at=ended_at, returned_at=fact.at)
+    _set_call(
+        connection,
+        fact,
+        failed=fact.failed,
+        files=_encode(_both(_files(known["files"]), fact.files)),
+        witnessed=known["witnessed"] | (_END if fact.witness == "hook" else 0),
     )
     _sign_of_life(connection, fact.originator_id, fact.run, fact.at)
-    if row["writes"] != "none":
+    if known["writes"] != "none":
         _name_paths(connection, stream, position, fact.files)
+
+
+def _prompt_given(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    """What hooks told before the prompt's line was read belongs to its run."""
+    assert isinstance(fact, events.PromptGiven)
+    if fact.key is not None:
+        _place_calls(connection, fact.originator_id, fact.key, fact.entry)
+
+
+def _prompt_bound(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.PromptBound)
+    _place_calls(connection, fact.originator_id, fact.key, fact.entry)
+
+
+def _place_calls(connection: sqlite3.Connection, stream: UUID, key: str, entry: str) -> None:
+    connection.execute("UPDATE calls SET run = ? WHERE stream = ? AND run = ?", (entry, stream.hex, key))
 
 
 def _name_paths(
@@ -237,6 +304,8 @@ PROJECTION = Projection(
         events.TreeOpened: _tree_opened,
         events.Captured: _captured,
         events.CaptureFailed: _capture_failed,
+        events.PromptGiven: _prompt_given,
+        events.PromptBound: _prompt_bound,
         events.RunStarted: _run_started,
         events.RunSettled: _run_settled,
         events.StepStarted: _step_started,

@@ -75,23 +75,30 @@ def _step_started(connection: sqlite3.Connection, position: int, fact: Fact) -> 
 
 def _tool_called(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     assert isinstance(fact, events.ToolCalled)
-    if fact.writes != "none":
-        connection.execute(
-            "UPDATE steps SET writes_at = MIN(COALESCE(writes_at, ?1), ?1)"
-            " WHERE stream = ?2 AND run = ?3 AND step = ?4",
-            (fact.at, fact.originator_id.hex, fact.run, fact.step),
-        )
+    connection.execute(
+        "UPDATE steps SET writes_at = (SELECT MIN(began_at) FROM calls WHERE calls.stream = steps.stream"
+        " AND calls.run = steps.run AND calls.step = steps.step AND writes != 'none')"
+        f" WHERE {_OF_CALL}",
+        (fact.originator_id.hex, fact.call),
+    )
 
 
 def _tool_returned(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     """What still runs in the background when the next step has begun does not hold a step open."""
     assert isinstance(fact, events.ToolReturned)
     connection.execute(
-        "UPDATE steps SET over_at = MAX(COALESCE(over_at, 0), ?1) WHERE stream = ?2 AND (run, step) ="
-        " (SELECT run, step FROM calls WHERE stream = ?2 AND call = ?3 AND writes != 'none') AND NOT EXISTS"
-        " (SELECT 1 FROM steps n WHERE n.stream = ?2 AND n.run = steps.run AND n.ordinal > steps.ordinal)",
-        (fact.at, fact.originator_id.hex, fact.call),
+        "UPDATE steps SET over_at = (SELECT MAX(returned_at) FROM calls WHERE calls.stream = steps.stream"
+        " AND calls.run = steps.run AND calls.step = steps.step AND writes != 'none')"
+        f" WHERE {_OF_CALL} AND NOT EXISTS"
+        " (SELECT 1 FROM steps n WHERE n.stream = ?1 AND n.run = steps.run AND n.ordinal > steps.ordinal)",
+        (fact.originator_id.hex, fact.call),
     )
+
+
+_OF_CALL = (
+    "stream = ?1 AND (run, step) = (SELECT run, step FROM calls"
+    " WHERE stream = ?1 AND call = ?2 AND writes != 'none')"
+)
 
 
 PROJECTION = Projection(
