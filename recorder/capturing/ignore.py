@@ -8,11 +8,9 @@ stands in for the repository, and the same rules hold.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
 from recorder import git
@@ -31,8 +29,9 @@ _TOO_LONG = "its path is too long for git to say whether it is ignored"
 
 _CANNOT_SAY = "git cannot say whether it is ignored"
 
-_SPARED = 600.0
-"""Seconds for which nothing is asked where git was waited for in vain."""
+_IMPATIENT = 1.0
+"""Seconds that git is given when it was last waited for in vain: what held it up may be over. Twice as
+many each time after that."""
 
 _MAX_DEATHS = 8
 """A query that dies is asked again without the path it died on, this often."""
@@ -57,7 +56,7 @@ class Zone:
         self._tracked: Tracked | None = None
         self._index_key: bytes | None = None
         self._config_key: bytes | None = None
-        self._hangs_until = 0.0
+        self.patience = DEADLINE
 
     def tracks(self, path: bytes) -> bool:
         """Whether git tracks this path of the work tree, or something below it."""
@@ -69,17 +68,11 @@ class Zone:
     def refresh(self, now: int) -> None:
         """Read again what changed since the last time. What cannot be read stays as last known; where
         nothing is known of the rules, `why_not` says why."""
-        if time.monotonic() < self._hangs_until:
-            return
         self.why_not = self._trap()
         if self.why_not is None:
-            with contextlib.suppress(StoreFailure):
-                self._refresh_tracked(now)
-            try:
-                self._refresh_excludes(now)
-            except StoreFailure as error:
-                if self._config_key is None:
-                    self.give_up(error)
+            self._try(self._refresh_tracked, now, needed=False)
+        if self.why_not is None:
+            self._try(self._refresh_excludes, now, needed=self._config_key is None)
         self.key = _digest(
             self.git_dir,
             os.fsencode(self.excludes),
@@ -88,11 +81,18 @@ class Zone:
             _file_key(self._common + b"/config", now),
         )
 
+    def _try(self, refresh: Callable[[int], None], now: int, *, needed: bool) -> None:
+        try:
+            refresh(now)
+        except StoreFailure as error:
+            if needed or error.code == "deadline":
+                self.give_up(error)
+
     def give_up(self, error: StoreFailure) -> str:
-        """Ask nothing more, for a while where git was waited for in vain; returns why."""
+        """Ask nothing more this time, and wait less the next where this was in vain; returns why."""
         self.why_not = f"{_CANNOT_SAY}: {error.message}"
         if error.code == "deadline":
-            self._hangs_until = time.monotonic() + _SPARED
+            self.patience = min(2 * self.patience, DEADLINE) if self.patience < DEADLINE else _IMPATIENT
         return self.why_not
 
     @property
@@ -111,7 +111,7 @@ class Zone:
         if key == self._config_key:
             return
         arguments = ["config", "--type=path", "--get", "core.excludesFile"]
-        answer = git.run(arguments, git_dir=self.git_dir, users_config=True, deadline=DEADLINE)
+        answer = git.run(arguments, git_dir=self.git_dir, users_config=True, deadline=self.patience)
         if answer.status not in (0, 1):
             raise StoreFailure(answer.complaint)
         self.excludes = os.fsdecode(answer.out).rstrip("\n") or default_excludes()
@@ -122,9 +122,9 @@ class Zone:
             return
         key = _file_key(self.repository.index, now)
         if key != self._index_key or self._tracked is None:
-            self._tracked = Tracked(self.repository, self._scratch)
+            self._tracked = Tracked(self.repository, self._scratch, self.patience)
             self._index_key = key
-        self._tracked.unfold()
+        self._tracked.unfold(self.patience)
 
 
 class Ignore:
@@ -214,8 +214,9 @@ def _check(zone: Zone, paths: Sequence[bytes]) -> tuple[list[bool], str | None]:
         work_tree=zone.top,
         stdin=b"".join(b"./%b\0" % path for path in paths),
         config=(f"core.excludesFile={excludes}",),
-        deadline=DEADLINE,
+        deadline=zone.patience,
     )
+    zone.patience = DEADLINE
     fields = answer.out.split(b"\0")
     patterns = fields[2 : len(fields) - len(fields) % 4 : 4]
     verdicts = [bool(pattern) and not pattern.startswith(b"!") for pattern in patterns][: len(paths)]

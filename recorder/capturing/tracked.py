@@ -33,26 +33,26 @@ class Tracked:
     `scratch` is a folder of the recorder's in which copies are made for a moment.
     """
 
-    def __init__(self, repository: Repository, scratch: bytes) -> None:
-        """Raises StoreFailure where git cannot read the index."""
+    def __init__(self, repository: Repository, scratch: bytes, deadline: float) -> None:
+        """`deadline` is in seconds. Raises StoreFailure where git cannot read the index."""
         self._repository = repository
         self._folded: dict[bytes, str] = {}
         self.paths: frozenset[bytes] = frozenset()
         self.folders: frozenset[bytes] = frozenset()
         content = _content(repository.index)
         if any(mark in content for mark in _EXTENSIONS):
-            self._take(_list_from_a_copy(repository, content, scratch))
+            self._take(_list_from_a_copy(repository, content, scratch, deadline))
         elif content:
             arguments = ["ls-files", "-z"]
-            out = git.demand(arguments, git_dir=repository.git_dir, index=repository.index, deadline=DEADLINE)
+            out = git.demand(arguments, git_dir=repository.git_dir, index=repository.index, deadline=deadline)
             self._add(out.split(b"\0"))
 
-    def unfold(self) -> None:
+    def unfold(self, deadline: float) -> None:
         """Take in what a sparse index folds up and is on disk nevertheless. What git cannot tell is left."""
         for folder in [folder for folder in self._folded if self._stands(folder)]:
             arguments = ["ls-tree", "-r", "-z", "--name-only", "--end-of-options", self._folded.pop(folder)]
             with contextlib.suppress(StoreFailure):
-                out = git.demand(arguments, git_dir=self._repository.git_dir, deadline=DEADLINE)
+                out = git.demand(arguments, git_dir=self._repository.git_dir, deadline=deadline)
                 self._add(folder + b"/" + name for name in out.split(b"\0") if name)
 
     def _stands(self, folder: bytes) -> bool:
@@ -83,7 +83,7 @@ def _content(index: bytes) -> bytes:
         raise StoreFailure(f"the index cannot be read: {error.strerror}") from error
 
 
-def _list_from_a_copy(repository: Repository, content: bytes, scratch: bytes) -> bytes:
+def _list_from_a_copy(repository: Repository, content: bytes, scratch: bytes, deadline: float) -> bytes:
     with tempfile.TemporaryDirectory(prefix="index-", dir=os.fsdecode(scratch)) as folder:
         try:
             _copy(repository, content, Path(folder))
@@ -94,7 +94,7 @@ def _list_from_a_copy(repository: Repository, content: bytes, scratch: bytes) ->
             git_dir=os.fsencode(folder),
             work_tree=repository.top,
             index=os.fsencode(folder) + b"/index",
-            deadline=DEADLINE,
+            deadline=deadline,
         )
 
 
