@@ -151,9 +151,8 @@ def _how(home: Home, recording: Recording | None, session: SessionRow | None) ->
 
 def _of_session(recording: Recording, session: SessionRow, notes: list[str]) -> dict[str, Any]:
     from cli.commands.import_ import WHY as IMPORTED
-    from cli.commands.watch import LATE
     from projections import status
-    from projections.capture import known_tree
+    from projections.capture import UNWATCHED, known_tree
     from projections.listing import checkpoint_documents
 
     connection = recording.views.connection
@@ -169,7 +168,7 @@ def _of_session(recording: Recording, session: SessionRow, notes: list[str]) -> 
         **status.counts(connection, session),
         "recent": recent,
         "store": store,
-        "last_failure": status.last_failure(connection, session, (IMPORTED, LATE)),
+        "last_failure": status.last_failure(connection, session, (IMPORTED, UNWATCHED)),
         "can_undo": session.tree is not None and status.can_undo(connection, session.tree),
     }
 

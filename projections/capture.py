@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -21,10 +22,11 @@ import msgspec
 from projections import changes, checkpoints, steps
 from projections.asks import Ask, StepsDone, asked, newest_asks
 from projections.operations import is_half_done
+from projections.past import past
 from projections.views import PAGE, Views
 from recorder import events
 from recorder.capture import Policy, Tree
-from recorder.errors import Conflict, LogFailure, NotFound, RecorderError, Refused
+from recorder.errors import Conflict, LogFailure, NotFound, RecorderError, Refused, StoreFailure
 from recorder.events import Captured, CaptureFailed, CaptureRefused, Fact
 from recorder.home import Home, open_home
 from recorder.log import EventLog, Stored
@@ -45,6 +47,10 @@ QUICK_NS = 250_000_000
 
 STEP_SHARE = 10
 """Another one is made only where the step took so many times longer."""
+
+UNWATCHED = "it was given before the recorder watched"
+OVERTAKEN = "the next prompt came before its files could be captured"
+"""Why a prompt has lost its moment."""
 
 ATTEMPTS = 1000
 """Each one that fails means that another writer got on."""
@@ -237,11 +243,32 @@ class CaptureReactor:
                 contents=earlier_contents(self._views, self._log, ask.stream.hex) if ask.reference_at else {},
             )
             self._views.catch_up()
+            self._account_for(work_tree)
             return outcome
+
+    def _account_for(self, work_tree: WorkTree) -> None:
+        """Where the capture met damage: what could not be mended is lost, and the log says so."""
+        from projections.mending import account_for
+
+        tree = self._tree(work_tree)
+        if not tree.damaged:
+            return
+        try:
+            lost = account_for(self._home, self._log, self._views, work_tree.stream.hex)
+        except StoreFailure as error:  # told again with the next capture
+            self._tell(error.message)
+            return
+        tree.damaged = False
+        if lost:
+            name = os.fsdecode(work_tree.path)
+            self._tell(f"what is kept of {name} was damaged: {len(lost):,} captures lost some of it")
 
     def _tree(self, work_tree: WorkTree) -> Tree:
         tree = self._open.pop(work_tree.stream, None) or Tree(
-            self._home, work_tree, self._policy_of(work_tree)
+            self._home,
+            work_tree,
+            self._policy_of(work_tree),
+            partial(past, self._views, work_tree.stream.hex),
         )
         self._open[work_tree.stream] = tree
         if len(self._open) > self.KEEP_OPEN:
@@ -253,19 +280,20 @@ class CaptureReactor:
         self, streams: set[UUID] | None, why: str | None = None, *, spare_fresh: bool = False
     ) -> list[Fact]:
         """Prompts that others of their session overtook, or that nobody watched, have lost their moment."""
-        reason = why or "the next prompt came before its files could be captured"
         unanswered = [
             one
             for one in checkpoints.uncaptured(self._views.connection)
             if (streams is None or UUID(one.stream) in streams)
             and not (spare_fresh and self._now() - one.given_at < FRESH_NS)
         ]
-        by_stream: dict[UUID, list[str]] = {}
+        by_reason: dict[tuple[UUID, str], list[str]] = {}
         for one in unanswered:
-            by_stream.setdefault(UUID(one.stream), []).append(one.entry)
+            stale = self._now() - one.given_at >= STALE_NS
+            reason = why or (UNWATCHED if stale else OVERTAKEN)
+            by_reason.setdefault((UUID(one.stream), reason), []).append(one.entry)
         return [
             fact
-            for stream, entries in by_stream.items()
+            for (stream, reason), entries in by_reason.items()
             for start in range(0, len(entries), PAGE)
             for fact in self._refuse(stream, entries[start : start + PAGE], reason)
         ]

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from cli.checks.problem import Problem, counted
 from recorder.errors import LogFailure
 from recorder.home import Home
+from recorder.plain import one_line
 
 if TYPE_CHECKING:
     from recorder.log import Broken, EventLog
 
 NEWEST = 10_000
 """Events whose chain is checked here: the whole of it may take long."""
-TOLD = 3
+TOLD, SAID = 3, 200
+"""How many places are told, and how many characters of each reason."""
 VIEWS_FILES = ("views.db", "views.db-wal", "views.db-shm", "views.db-journal")
 
 
@@ -35,7 +37,9 @@ def check_chain(log: EventLog) -> Iterator[Problem]:
 
 
 def _place(broken: Broken) -> str:
-    return broken.why if broken.why.startswith("position") else f"event {broken.position}: {broken.why}"
+    """What a database says of damaged bytes may show them, at length."""
+    why = one_line(broken.why)[:SAID]
+    return why if why.startswith("position") else f"event {broken.position}: {why}"
 
 
 def check_views(home: Home, log: EventLog) -> Iterator[Problem]:

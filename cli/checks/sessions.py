@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cli.checks.problem import Problem, counted
+from projections.capture import UNWATCHED
 from projections.running import ACTIVE_NS
 
 UNANSWERED = "nobody captured its files when it was given"
@@ -28,11 +29,10 @@ def check_sessions(
     """No agent's newest session in a folder, active since a time (ns), has prompts and no checkpoint. What
     was not watched is as it was asked for, and so is what `why_off(agent)` gives the reason of."""
     from cli.commands.import_ import WHY as IMPORTED
-    from cli.commands.watch import LATE
 
     for row in _newest(connection, since):
         under_way = row["why"] is None and now - row["given_at"] < ACTIVE_NS
-        if row["captured"] or under_way or row["why"] in (IMPORTED, LATE):
+        if row["captured"] or under_way or row["why"] in (IMPORTED, UNWATCHED):
             continue
         unwanted = row["foreign_why"] or why_off(row["agent"])
         why = unwanted or row["why"] or UNANSWERED

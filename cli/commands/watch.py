@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cli.output import Console
     from recorder.errors import LogFailure
 
-LATE = "it was given before the recorder watched"
 RETRY_SECONDS = 5.0
 """How long to wait when the log cannot take what was read (a full disk, say) before it is offered again."""
 PROBED_SECONDS = 0.5
@@ -72,7 +71,7 @@ class _Watch:
 
     def run(self) -> None:
         from cli.reactor import reactor_of, recover_and_tell
-        from projections.capture import warm_up
+        from projections.capture import UNWATCHED, warm_up
 
         recover_and_tell(self._recording)
         self._take_signals()
@@ -80,7 +79,7 @@ class _Watch:
             warm_up()
         with self._follower, reactor_of(self._recording, answers_others=True) as self._reactor:
             self._round()
-            self._reactor.catch_up(LATE)
+            self._reactor.catch_up(UNWATCHED)
             self._console.note("ready")
             if not self._once:
                 self._keep_on()
