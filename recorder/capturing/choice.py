@@ -10,6 +10,7 @@ import stat
 from fnmatch import fnmatchcase
 
 from recorder import events
+from recorder.capturing import mounts
 from recorder.capturing.ignore import Verdict
 from recorder.capturing.looking import Leaf, left_out
 from recorder.capturing.patterns import Patterns
@@ -28,18 +29,22 @@ from recorder.worktree import WorkTree
 
 
 class Surroundings:
-    """What a scan must not enter: the recorder's home, and folders that have a store of their own."""
+    """What a scan must not enter: the recorder's home, folders that have a store of their own, and file
+    systems that the system makes up."""
 
     def __init__(self, home: Home, tree: WorkTree) -> None:
         status = home.folder.stat()
         self._home = (status.st_dev, status.st_ino)
         self._root = tree.path.rstrip(b"/")
+        self._made_up = mounts.made_up()
         self._stores = {entry.name for entry in home.trees.iterdir()} - {tree.stream.hex}
 
     def claim(self, path: bytes, status: os.stat_result) -> str | None:
         """Why this folder belongs to something else, or None."""
         if (status.st_dev, status.st_ino) == self._home:
             return "the recorder's own home"
+        if status.st_dev in self._made_up:
+            return mounts.reason(self._made_up[status.st_dev])
         if self._stores:
             stream = events.tree_stream(self._root + b"/" + path, status.st_dev, status.st_ino)
             if stream.hex in self._stores:

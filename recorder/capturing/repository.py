@@ -96,7 +96,7 @@ def position(repository: Repository) -> GitPosition:
     operation = next(
         (name for file, name in _OPERATIONS if os.path.lexists(repository.git_dir + b"/" + file)), None
     )
-    head = _read(repository.git_dir + b"/HEAD").strip()
+    head = read_file(repository.git_dir + b"/HEAD").strip()
     if not head.startswith(b"ref: "):
         return GitPosition(_commit_id(head), None, operation)
     branch = head[5:].strip()
@@ -105,7 +105,7 @@ def position(repository: Repository) -> GitPosition:
 
 def head_moves(repository: Repository) -> list[HeadMove]:
     """HEAD's newest moves by its reflog, oldest first; empty where no reflog is kept."""
-    lines = _read(repository.git_dir + b"/logs/HEAD", tail=_REFLOG_TAIL).split(b"\n")
+    lines = read_file(repository.git_dir + b"/logs/HEAD", tail=_REFLOG_TAIL).split(b"\n")
     return [move for line in lines if (move := _parse_move(line)) is not None]
 
 
@@ -129,14 +129,14 @@ def _upwards(folder: bytes) -> Iterator[bytes]:
 
 def _follow_file(file: bytes, prefix: bytes) -> bytes | None:
     """The folder that a `.git` or `commondir` file names, as a real path."""
-    content = _read(file).rstrip(b"\r\n")
+    content = read_file(file).rstrip(b"\r\n")
     if not content.startswith(prefix) or len(content) == len(prefix) or b"\0" in content:
         return None
     return os.path.realpath(os.path.join(os.path.dirname(file), content[len(prefix) :]))
 
 
 def _is_git_dir(git_dir: bytes, common: bytes) -> bool:
-    head = _read(git_dir + b"/HEAD")
+    head = read_file(git_dir + b"/HEAD")
     return (
         (head.startswith(b"ref: ") or _commit_id(head.strip()) is not None)
         and os.path.isdir(common + b"/objects")
@@ -148,7 +148,7 @@ def _resolve(repository: Repository, name: bytes) -> str | None:
     for _ in range(5):
         content = b""
         for folder in (repository.git_dir, repository.common_dir):
-            content = content or _read(folder + b"/" + name).strip()
+            content = content or read_file(folder + b"/" + name).strip()
         if not content.startswith(b"ref: "):
             return _commit_id(content) or _packed(repository, name)
         name = content[5:].strip()
@@ -156,7 +156,7 @@ def _resolve(repository: Repository, name: bytes) -> str | None:
 
 
 def _packed(repository: Repository, name: bytes) -> str | None:
-    for line in _read(repository.common_dir + b"/packed-refs").split(b"\n"):
+    for line in read_file(repository.common_dir + b"/packed-refs").split(b"\n"):
         commit, _, ref = line.partition(b" ")
         if ref == name:
             return _commit_id(commit)
@@ -179,7 +179,8 @@ def open_regular(file: bytes) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def _read(file: bytes, tail: int | None = None) -> bytes:
+def read_file(file: bytes, tail: int | None = None) -> bytes:
+    """The content of a regular file, or of its last `tail` bytes; empty where it cannot be read."""
     with contextlib.suppress(OSError, ValueError), open_regular(file) as opened:
         if tail is not None:
             opened.seek(max(0, os.fstat(opened.fileno()).st_size - tail))

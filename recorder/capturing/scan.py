@@ -30,6 +30,10 @@ from recorder.worktree import WorkTree
 _WAVE = 256
 """Folders that are listed before git is asked about them."""
 
+_GIT = "a repository's own, never captured and never touched"
+
+_UNTOLD = "git cannot say whether it is ignored: a .gitignore above it is"
+
 _LINKED = "a linked work tree of a git repository, recorded by itself"
 
 
@@ -46,7 +50,8 @@ class Nested(msgspec.Struct):
 
 class Place(msgspec.Struct):
     """A folder to be listed: where it hangs, and the rules that hold in it. `included` tells that the
-    settings take in all of an ignored folder that it is or lies in."""
+    settings take in all of an ignored folder that it is or lies in; `untold`, why git cannot be asked
+    about anything in it."""
 
     folder: Folder
     parent: Folder | None
@@ -54,6 +59,7 @@ class Place(msgspec.Struct):
     key: bytes
     nested: Nested | None
     included: bool
+    untold: str | None = None
 
     @property
     def name(self) -> bytes:
@@ -129,17 +135,24 @@ class Scan:
         """Take in what the folder itself says: a repository of its own, an ignore file. False where it is
         not to be entered."""
         if place.parent is not None and b".git" in names:
+            place.folder.entries[b".git"] = Leaf("skipped", ctime=names[b".git"].st_ctime_ns, why=_GIT)
             found = repository.at(self._tree.path.rstrip(b"/") + b"/" + place.folder.path)
             if found is not None and found.linked:
                 hang(place.parent, place.name, Leaf("skipped", why=_LINKED))
                 return False
             if found is not None:
-                place.zone = self._rules.zone(place.folder.path, found, self._now)
-                place.key = place.zone.key
-                held = self._choice.held(place.folder.path) is not None
-                place.nested = Nested(place.parent, place.name, place.nested, held)
-        place.key = key_below(place.key, names.get(b".gitignore"), self._now)
+                self._enter_nested(place, place.parent, found)
+        rules = names.get(b".gitignore")
+        if rules is not None and left_out(rules.st_mode):
+            place.untold = f"{_UNTOLD} {left_out(rules.st_mode)}"
+        place.key = key_below(place.key, rules, self._now)
         return True
+
+    def _enter_nested(self, place: Place, parent: Folder, found: repository.Repository) -> None:
+        place.zone = self._rules.zone(place.folder.path, found, self._now)
+        place.key, place.untold = place.zone.key, None
+        held = self._choice.held(place.folder.path) is not None
+        place.nested = Nested(parent, place.name, place.nested, held)
 
     # ---- asking git
 
@@ -152,6 +165,9 @@ class Scan:
             tracks = place.zone.tracks
             for path, name, status in entries:
                 if tracks(path) or left_out(status.st_mode):
+                    continue
+                if place.untold:
+                    verdicts[path] = place.untold
                     continue
                 remembered = name + b"/" if stat.S_ISDIR(status.st_mode) else name
                 if remembered in known:
@@ -196,7 +212,9 @@ class Scan:
         folder = Folder(path, mode, status.st_ctime_ns, status.st_mtime_ns, {})
         place.folder.entries[name] = folder
         included = place.included or (verdict is True and self._choice.included(path))
-        self._queue.append(Place(folder, place.folder, place.zone, place.key, place.nested, included))
+        self._queue.append(
+            Place(folder, place.folder, place.zone, place.key, place.nested, included, place.untold)
+        )
 
     def _counts(self, nested: Nested | None, path: bytes) -> bool:
         """Count a file of a nested repository; False where it is one too many."""

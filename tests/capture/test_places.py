@@ -44,6 +44,8 @@ def test_nested_repositories_and_submodules_are_plain_files(tmp_path: Path) -> N
     assert {b"module/lib", b"nested/f", b"nested/x.o", b"nested/inner/z", b"unborn/u"} <= paths
     assert tree.state(look.commit, b"nested/build/y") == SKIPPED
     assert tree.state(look.commit, b"nested/.git/HEAD") == SKIPPED
+    notes = {note.path for note in tree.notes(look.commit)[0]}
+    assert {b"module/.git", b"nested/.git", b"unborn/.git"} <= notes and b".git" not in notes
     assert everything(root) == before
     write(nested / "f", "changed")
     commit_all(nested)
@@ -63,8 +65,9 @@ def test_a_nested_repository_with_too_many_files_is_per_file(
         for index in range(count):
             write(root / folder / f"s{index}" / "f", folder)
     tree, first = look_once(tmp_path, root)
-    assert [(n.path, n.why) for n in tree.notes(first.commit)[0]] == [
-        (b"large", "a nested repository with more than 5 files: per file")
+    assert sorted((n.path, n.why) for n in tree.notes(first.commit)[0]) == [
+        (b"grows/.git", "a repository's own, never captured and never touched"),
+        (b"large", "a nested repository with more than 5 files: per file"),
     ]
     assert (tree.state(first.commit, b"large/s1/f"), first.files) == (SKIPPED, 4)
     with pytest.raises(NotFound):

@@ -40,12 +40,19 @@ def gits(place: Place) -> Listing:
 
 
 def files(place: Place) -> Listing:
-    """Kinds, permissions and bytes of all in the work tree but git's folders; links by where they lead."""
+    """Kinds, permissions and bytes of all in the work tree; links by where they lead. Not git's folders, nor
+    one that holds nothing but such a folder."""
     return {
         path: (seen[0], os.readlink(path) if os.path.islink(path) else seen[-1])
         for path, seen in everything(place.root).items()
-        if b".git" not in path.split(b"/") and path != os.fsencode(place.root)
+        if b".git" not in path.split(b"/")
+        and path != os.fsencode(place.root)
+        and not (os.path.isdir(path) and os.listdir(path) == [b".git"])
     }
+
+
+def state(place: Place) -> Listing:
+    return files(place) | gits(place)
 
 
 def furnish(root: Path) -> None:
@@ -94,15 +101,15 @@ def there_and_back(
     session = ("--session", agent.session)
     for words in looking(agent.session, place.root):
         within.run(*words, cwd=place.folder)
-        same(end | guarded, files(place) | gits(place), words)
+        same(end | guarded, state(place), words)
     planned = within.json(*back, *session, "--dry-run", cwd=place.folder)
     assert planned["status"] == "planned", planned
-    same(end | guarded, files(place) | gits(place), planned)
+    same(end | guarded, state(place), planned)
     done = within.json(*back, *session, cwd=place.folder)
     assert done["status"] == "done", done
-    same(start | guarded, files(place) | gits(place), done)
+    same(start | guarded, state(place), done)
     within.json("rewind", "--undo", cwd=place.folder)
-    same(end | guarded, files(place) | gits(place))
+    same(end | guarded, state(place))
     return done
 
 
