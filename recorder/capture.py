@@ -21,7 +21,7 @@ from recorder.capturing.difference import difference
 from recorder.capturing.found import Folder, Found
 from recorder.capturing.ignore import Ignore
 from recorder.capturing.looking import OpenFolders
-from recorder.capturing.manifest import USUAL_FOLDER, Facts
+from recorder.capturing.manifest import USUAL_FOLDER, Facts, facts_of
 from recorder.capturing.past import Past, changes_below, then
 from recorder.capturing.scan import Scan
 from recorder.capturing.statcache import StatCache
@@ -223,10 +223,8 @@ class Tree:
 
     def _position(self) -> tuple[GitPosition | None, Facts]:
         project = self._tree.repository
-        if project is None:
-            return None, Facts(self._tree.kind)
-        at = repository.position(project)
-        return at, Facts(self._tree.kind, at.head, at.branch, at.operation, repository=True)
+        at = None if project is None else repository.position(project)
+        return at, facts_of(self._tree.kind, at)
 
     def _delta(
         self, found: Found, previous: str | None, before: Snapshot | None, after: Snapshot

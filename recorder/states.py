@@ -60,8 +60,15 @@ class PathNote(msgspec.Struct, frozen=True, array_like=True):
 
 class GitPosition(msgspec.Struct, frozen=True, array_like=True):
     """Where the project's repository stood: HEAD's commit id, the branch's full ref name (None when
-    detached), and an operation in progress: `merge`, `rebase`, `cherry-pick`, `revert`, `bisect`, `am`."""
+    detached), and an operation in progress: `merge`, `rebase`, `cherry-pick`, `revert`, `bisect`, `am`.
+
+    `stash` is the commit that holds what was set aside last: by the operation in progress, else by `git
+    stash`. `merging` is the commit that a merge in progress brings in. `reflog` is how long HEAD's reflog
+    was (bytes): what it tells behind that came later."""
 
     head: str | None = None
     branch: str | None = None
     operation: str | None = None
+    stash: str | None = None
+    merging: str | None = None
+    reflog: int | None = None

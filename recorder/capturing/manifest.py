@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from recorder.errors import IntegrityFailure
+from recorder.states import GitPosition
 
 USUAL_FOLDER = 0o755
 USUAL_FILE = 0o644
@@ -47,6 +48,23 @@ class Facts(msgspec.Struct, frozen=True):
     branch: str | None = None
     operation: str | None = None
     repository: bool = False
+    stash: str | None = None
+    merging: str | None = None
+    reflog: int | None = None
+
+    @property
+    def position(self) -> GitPosition | None:
+        """Where the project's repository stood; None where there was none."""
+        if not self.repository:
+            return None
+        return GitPosition(**{name: getattr(self, name) for name in GitPosition.__struct_fields__})
+
+
+def facts_of(kind: str, position: GitPosition | None) -> Facts:
+    """What is said of a capture of a work tree of this kind."""
+    if position is None:
+        return Facts(kind)
+    return Facts(kind, repository=True, **msgspec.structs.asdict(position))
 
 
 _notes = msgspec.msgpack.Decoder(Notes)

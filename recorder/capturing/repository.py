@@ -26,6 +26,9 @@ _OPERATIONS = (
     (b"BISECT_LOG", "bisect"),
 )
 
+_AUTOSTASHES = (b"rebase-merge/autostash", b"rebase-apply/autostash", b"MERGE_AUTOSTASH")
+"""Where an operation in progress keeps the commit of what it set aside."""
+
 _REFLOG_TAIL = 1 << 20
 """Bytes of HEAD's reflog that are read, from its end."""
 
@@ -97,16 +100,52 @@ def position(repository: Repository) -> GitPosition:
         (name for file, name in _OPERATIONS if os.path.lexists(repository.git_dir + b"/" + file)), None
     )
     head = read_file(repository.git_dir + b"/HEAD").strip()
-    if not head.startswith(b"ref: "):
-        return GitPosition(_commit_id(head), None, operation)
-    branch = head[5:].strip()
-    return GitPosition(_resolve(repository, branch), os.fsdecode(branch), operation)
+    branch = head[5:].strip() if head.startswith(b"ref: ") else None
+    return GitPosition(
+        head=_commit_id(head) if branch is None else _resolve(repository, branch),
+        branch=None if branch is None else os.fsdecode(branch),
+        operation=operation,
+        stash=_set_aside(repository),
+        merging=_first_line(repository, b"MERGE_HEAD"),
+        reflog=_size(repository.git_dir + b"/logs/HEAD"),
+    )
 
 
-def head_moves(repository: Repository) -> list[HeadMove]:
-    """HEAD's newest moves by its reflog, oldest first; empty where no reflog is kept."""
-    lines = read_file(repository.git_dir + b"/logs/HEAD", tail=_REFLOG_TAIL).split(b"\n")
+def head_moves(repository: Repository, *, after: int | None = None) -> list[HeadMove]:
+    """HEAD's newest moves by its reflog, oldest first, those behind byte `after` alone where that is given;
+    empty where no reflog is kept, or where it is shorter than that."""
+    file = repository.git_dir + b"/logs/HEAD"
+    if after is None:
+        lines = read_file(file, tail=_REFLOG_TAIL).split(b"\n")
+    else:
+        behind = (_size(file) or 0) - after
+        lines = read_file(file, tail=behind).split(b"\n") if 0 < behind <= _REFLOG_TAIL else []
     return [move for line in lines if (move := _parse_move(line)) is not None]
+
+
+def stashes(repository: Repository) -> list[str]:
+    """The commits of `git stash`, oldest first."""
+    lines = read_file(repository.common_dir + b"/logs/refs/stash", tail=_REFLOG_TAIL).split(b"\n")
+    listed = [move.new for line in lines if (move := _parse_move(line)) is not None]
+    newest = _resolve(repository, b"refs/stash")
+    return listed if newest is None or newest in listed else [*listed, newest]
+
+
+def _set_aside(repository: Repository) -> str | None:
+    """The commit of what the operation in progress set aside, else the newest stash."""
+    held = (_first_line(repository, name) for name in _AUTOSTASHES)
+    return next(filter(None, held), None) or _resolve(repository, b"refs/stash")
+
+
+def _first_line(repository: Repository, name: bytes) -> str | None:
+    return _commit_id(read_file(repository.git_dir + b"/" + name).partition(b"\n")[0].strip())
+
+
+def _size(file: bytes) -> int | None:
+    try:
+        return os.stat(file).st_size
+    except OSError:
+        return None
 
 
 def _parse_move(line: bytes) -> HeadMove | None:

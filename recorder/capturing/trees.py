@@ -212,8 +212,7 @@ class Snapshot:
 
     @property
     def position(self) -> GitPosition | None:
-        facts = self.facts
-        return GitPosition(facts.head, facts.branch, facts.operation) if facts.repository else None
+        return self.facts.position
 
     @property
     def per_file(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder.capturing import bygit
+from recorder.capturing import heads
 from recorder.capturing.repository import HeadMove
 from recorder.states import ABSENT
 from tests.capture.helpers import commit_all, look_once, make_repository, on_disk, open_tree, run_git, write
@@ -148,9 +148,9 @@ def test_what_was_edited_and_then_committed_is_not_gits(tmp_path: Path) -> None:
 def test_a_broken_way_of_head_is_none() -> None:
     """Moves that do not join end to end prove nothing of what came between."""
     moves = [HeadMove("a", "b", "checkout"), HeadMove("x", "c", "reset"), HeadMove("c", "d", "merge m")]
-    assert bygit._way(moves, "x", "d") == moves[1:]
-    assert bygit._way(moves, "a", "d") == []
-    assert bygit._way(moves, "a", "b") == []
+    assert heads.way_to(moves, "x", "d") == moves[1:]
+    assert heads.way_to(moves, "a", "d") == []
+    assert heads.way_to(moves, "a", "b") == []
 
 
 def test_without_a_reflog_nothing_is_gits(tmp_path: Path) -> None:
