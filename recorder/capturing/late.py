@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from recorder.capturing.found import Folder, Found
 from recorder.capturing.looking import Leaf
@@ -20,18 +20,41 @@ def paths(
     reference_at: int,
     *,
     all_of_it: bool,
+    looked_at: int | None = None,
 ) -> list[bytes]:
     """Paths whose state cannot be told to be from before `reference_at` (ns): they changed later, and differ
-    from the capture before. `all_of_it` tells that this one came too late to compare with, as where
-    there is none."""
-    late = {change.path for change in delta if change.changed_at > reference_at}
+    from the capture before, which began to read at `looked_at` (ns). `all_of_it` tells that this one came
+    too late to compare with, as where there is none."""
+    late = {change.path for change in delta if _latest(change, looked_at) > reference_at}
     for path, leaf in found.outside.items():
         first_seen = before is None or not before.state(path).known
         if first_seen and leaf.ctime > reference_at:
             late.add(path)
     if before is None or all_of_it:
         late.update(path for path, leaf in found.leaves() if leaf.ctime > reference_at)
+        late.update(_in_moved_folders(found, reference_at))
     return sorted(late)
+
+
+def _latest(change: PathChange, looked_at: int | None) -> int:
+    """When a path changed at the latest. What is older than the look before and yet differs from what that
+    saw came with a folder that was moved: only the folders above tell when."""
+    if looked_at is not None and change.changed_at < looked_at:
+        return max(change.changed_at, change.above_changed_at)
+    return change.changed_at
+
+
+def _in_moved_folders(found: Found, reference_at: int) -> Iterator[bytes]:
+    """What lies in folders of which something else than their contents changed later: they may have been
+    moved to where they are."""
+    moved = set()
+    for folder in found.folders():
+        above = folder.path.rpartition(b"/")[0]
+        if folder.path and (above in moved or folder.ctime > reference_at >= folder.mtime):
+            moved.add(folder.path)
+            yield from (
+                folder.child(name) for name, entry in folder.entries.items() if isinstance(entry, Leaf)
+            )
 
 
 def overlay(
