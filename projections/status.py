@@ -28,7 +28,7 @@ def counts(connection: sqlite3.Connection, session: SessionRow) -> dict[str, int
     """`checkpoints` and `steps` of a session."""
     one = connection.execute(
         "SELECT (SELECT COUNT(*) FROM checkpoints WHERE stream = ?1),"
-        " (SELECT COUNT(DISTINCT step) FROM calls WHERE stream = ?1)",
+        " (SELECT COUNT(*) FROM steps WHERE stream = ?1)",
         (session.stream,),
     ).fetchone()
     return {"checkpoints": one[0], "steps": one[1]}

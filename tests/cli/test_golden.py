@@ -5,16 +5,20 @@ To write them anew after a change that is meant: `RECORDER_TESTS_WRITE_GOLDEN=1 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.flow.conftest import Recorder
+from tests.flow.conftest import ENTRY, Recorder
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WRITE = os.environ.get("RECORDER_TESTS_WRITE_GOLDEN") == "1"
@@ -85,6 +89,42 @@ def test_a_person_sees_what_was_reviewed(name: str, recorded: tuple[Recorder, Pa
     assert file.read_text() == seen
 
 
+SCREENS = {"checkpoint": ("checkpoint",), "doctor": ("doctor",)}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_of_80_columns(name: str, recorded: tuple[Recorder, Path]) -> None:
+    """What fits on a terminal is wrapped by words and tables, and no line is longer than the terminal."""
+    recorder, project = recorded
+    recorder.home.chmod(0o755)
+    out = on_a_terminal(recorder, SCREENS[name], project)
+    recorder.home.chmod(0o700)
+    assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) <= 24
+    seen = re.sub(r"\d+(\.\d)? KiB", "9.9 KiB", normal(out, project))
+    file = GOLDEN / f"{name}.txt"
+    if WRITE:
+        file.write_text(seen)
+
+    assert file.read_text() == seen
+
+
+def on_a_terminal(recorder: Recorder, words: tuple[str, ...], cwd: Path) -> str:
+    """What a command shows on a terminal of 80 columns that knows no colours."""
+    master, slave = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-I", str(ENTRY), *words],
+        cwd=cwd, env={**recorder.environment, "TERM": "dumb"}, stdin=subprocess.DEVNULL, stdout=slave,
+        stderr=subprocess.PIPE, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(slave)
+    said = b""
+    with contextlib.suppress(OSError):  # the terminal ends so
+        while piece := os.read(master, 65536):
+            said += piece
+    os.close(master)
+    return said.decode().replace("\r\n", "\n")
+
+
 def normal(text: str, project: Path) -> str:
     """Without what differs from run to run: ids, times, places, trailing blanks."""
     text = text.replace(str(project.parent), "/base")
@@ -111,6 +151,10 @@ KEYS = {
     ("rewind", "1", "--dry-run"): {"status", "operation", "session", "checkpoint", "files", "conversation",
                                    "warnings", "failed", "undo"},
     ("prune", "--dry-run"): {"retired", "kept", "freed_bytes"},
+    ("checkpoint",): {"recorded", "kind", "how", "work_tree", "session", "checkpoints", "steps", "recent",
+                      "store", "retention_days", "max_checkpoints", "last_failure", "can_undo", "why",
+                      "notes"},
+    ("doctor",): {"problems", "fixed"},
     ("config",): {"key", "value", "from", "file"},
 }  # fmt: skip
 

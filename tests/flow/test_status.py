@@ -44,7 +44,8 @@ def played(within: Within, folder: Path, prompts: int = 2, kind: str = "pi") -> 
 
 
 def test_a_recorded_folder(within: Within, folder: Path) -> None:
-    """Everything that the document promises, from the folder itself and from one below it."""
+    """Everything that the document promises, from the folder itself and from one below it. Each run has two
+    steps: the answer that calls a tool, and the last one."""
     agent = played(within, folder, 6)
     found = status(within, folder)
 
@@ -56,7 +57,7 @@ def test_a_recorded_folder(within: Within, folder: Path) -> None:
     )
     assert {key: value for key, value in found.items() if key != "recent"} == {
         "recorded": True, "kind": "folder", "how": "none", "work_tree": str(folder), "session": agent.session,
-        "checkpoints": 6, "steps": 6, "retention_days": 30, "max_checkpoints": 100, "last_failure": None,
+        "checkpoints": 6, "steps": 12, "retention_days": 30, "max_checkpoints": 100, "last_failure": None,
         "can_undo": False, "why": None, "notes": [],
     }  # fmt: skip
 
