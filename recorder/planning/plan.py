@@ -15,7 +15,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from recorder.history import Change, Operation, Unseen
 from recorder.planning.applied import applied, takes_part
 from recorder.planning.planned import Disk, Options, Plan, Target, Warned, conclude, moved, same
-from recorder.planning.routes import Kept, Outcome, Route, Turn, follow, inside, putting_on, taking_back
+from recorder.planning.routes import (
+    Conflict,
+    Kept,
+    Outcome,
+    Route,
+    Turn,
+    follow,
+    inside,
+    putting_on,
+    taking_back,
+)
 from recorder.planning.spans import parents
 from recorder.states import ABSENT, PathNote, PathState
 
@@ -164,15 +174,17 @@ def _of_changes(
     remade = _remade_by_others(changes, session)
     routes = _routes(backs, ons, options, remade, position, standing)
     passed = [change for change in passed if inside(change.path, options.paths)]
+    outcomes = _left_to_git(_followed(routes, disk, options), routes, changes, disk, options)
+    told = {outcome.path for outcome in outcomes if isinstance(outcome, Kept)}
     return conclude(
-        _followed(routes, disk, options),
+        outcomes,
         disk,
         options=options,
         changes=changes,
         backs=[change.id for change in backs],
         ons=[change.id for change in ons],
         keep={change.path: change.why for change in passed if change.evidence == "loose"},
-        by_git=len({change.path for change in passed if change.by == "git"}),
+        by_git=len({change.path for change in passed if change.by == "git"} - told),
         unrecovered=_unrecovered(unseen, disk, options),
         warnings=_no_windows([*backs, *ons]),
     )
@@ -181,6 +193,26 @@ def _of_changes(
 def _followed(routes: Iterable[Route], disk: Disk, options: Options) -> list[Outcome]:
     merge_texts = disk.merge_texts if options.on_conflict == "merge" else None
     return [follow(route, disk.state(route.path), merge_texts) for route in routes]
+
+
+def _left_to_git(
+    outcomes: Iterable[Outcome],
+    routes: Iterable[Route],
+    changes: Sequence[Change],
+    disk: Disk,
+    options: Options,
+) -> list[Outcome]:
+    """The outcomes, but where git put there last what stands on disk, and that is not on the way: such a path
+    is git's now. It is neither merged nor a conflict, unless it is to be overwritten."""
+    if options.on_conflict == "overwrite":
+        return list(outcomes)
+    last = {change.path: change for change in changes}
+    left: list[Outcome] = []
+    for outcome, route in zip(outcomes, routes, strict=True):
+        newest, here = last[route.path], disk.state(route.path)
+        gits = newest.by == "git" and newest.after == here and isinstance(follow(route, here), Conflict)
+        left.append(Kept(route.path, "git changed it since") if gits else outcome)
+    return left
 
 
 def _routes(
