@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from cli.context import Recording
 from projections.sessions import SessionRow
-from recorder.errors import NotFound
+from recorder.errors import NotFound, RecorderError
 
 if TYPE_CHECKING:
     from projections.checkpoints import Checkpoint
@@ -30,20 +31,39 @@ def stored_files(recording: Recording, tree: str) -> Iterator[Tree]:
 
 def attributed(recording: Recording, session: SessionRow) -> list[Change]:
     """The changes of a session's work tree with their owners; none where nothing was captured."""
-    from cli.ground import contains, locate
-    from projections.history import adopt, inherited_runs, tree_history
-    from recorder.planning.attribution import attribute
+    from projections.history import adopt, inherited_runs
 
     if session.tree is None:
         return []
+    inherited = inherited_runs(recording.views.connection, session.stream)
+    return adopt(attributed_in(recording, session.tree), session.stream, inherited)
+
+
+def attributed_in(
+    recording: Recording, tree: str, after: int = 0, *, and_on_disk: bool = False
+) -> list[Change]:
+    """The changes of a work tree behind a position of the log, with their owners; with `and_on_disk` also
+    those that no capture has seen yet, where the tree can be looked at."""
+    from cli.ground import contains, locate, with_pending
+    from projections.capture import last_commit
+    from projections.changes import last_look
+    from projections.history import tree_history
+    from recorder.planning.attribution import attribute
+
     connection = recording.views.connection
-    with stored_files(recording, session.tree) as files:
-        found = attribute(
-            tree_history(connection, session.tree),
+    with stored_files(recording, tree) as files:
+        history = tree_history(connection, tree, after)
+        if and_on_disk:
+            with contextlib.suppress(RecorderError):
+                look = files.look(previous=last_commit(recording.views, UUID(tree)))
+                history = with_pending(history, look, last_look(connection, tree))
+        if not history.transitions:
+            return []
+        return attribute(
+            history,
             locate=locate(files),
             contains=lambda oid, fragment: contains(recording, files, oid, fragment),
         )
-    return adopt(found, session.stream, inherited_runs(connection, session.stream))
 
 
 def commit_of(checkpoint: Checkpoint) -> str:

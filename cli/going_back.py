@@ -14,10 +14,12 @@ from cli.ground import Seen, TreeGround
 from cli.report import Report
 from projections import conversation
 from projections.capture import known_tree
+from projections.changes import root_of
 from projections.running import under_way
 from projections.sessions import SessionRow
 from recorder.conversation import Way, find_way, take
 from recorder.errors import NotFound, RecorderError, Refused
+from recorder.history import place_of
 from recorder.planning.planned import Options, Plan, Warned, moved
 from recorder.rewind import Carried, Undertaking, carry_out
 from recorder.sources import source_of
@@ -110,6 +112,8 @@ def go(
         warnings = _warnings(recording, session, aim, plan, ground.git)
         if aim.then_whole and what != "conversation":
             warnings += left_out_warnings(tree, work_tree, target, ground.last_commit(), options.paths)
+        if what != "conversation":
+            warnings += _beyond(recording, session, aim, options)
         report = Report(session, aim, talk.way, warnings)
         _refuse_while_running(arguments, recording, session, aim, plan)
         if arguments.dry_run:
@@ -192,20 +196,34 @@ def _warnings(
     if aim.checkpoint is not None and aim.checkpoint.state == "partial" and aim.inverts is None:
         code = "late_capture" if aim.checkpoint.late else "partial"
         found.append(Warned(code, aim.checkpoint.why or "not every file is known"))
-    for other in _others(recording, session, aim.tree):
+    for other in _others(recording, session, aim.tree, plan):
         if why := _running(recording, other):
             found.append(Warned("other_session_running", f"session {other.session} is running here: {why}"))
     return found
 
 
-def _others(recording: Recording, session: SessionRow, tree: str) -> list[SessionRow]:
+def _beyond(recording: Recording, session: SessionRow, aim: Aim, options: Options) -> list[Warned]:
+    """Warnings for what is to be taken back and lies in other work trees."""
+    from cli.beyond import beyond_warnings, changes_beyond, of_runs, runs_from
+
+    one, stream = aim.checkpoint, session.stream
+    if one is None or not (aim.then_whole or aim.verb == "revert"):
+        return []
+    reverted = aim.verb == "revert"
+    runs = {one.entry} if reverted else runs_from(recording.views.connection, stream, one.entry)
+    return beyond_warnings(of_runs(changes_beyond(recording, stream, one), stream, runs), options.paths)
+
+
+def _others(recording: Recording, session: SessionRow, tree: str, plan: Plan) -> list[SessionRow]:
+    """The other sessions that work where this one does, or where the plan's files lie."""
+    from projections.neighbours import trees_at, trees_overlapping
     from projections.sessions import sessions
 
-    return [
-        one
-        for one in sessions(recording.views.connection)
-        if one.tree == tree and one.stream != session.stream
-    ]
+    connection = recording.views.connection
+    root = root_of(connection, tree)
+    outside = {step.path for step in plan.steps if step.path.startswith(b"/")}
+    trees = {tree, *trees_overlapping(connection, root), *trees_at(connection, outside)}
+    return [one for one in sessions(connection) if one.tree in trees and one.stream != session.stream]
 
 
 def _running(recording: Recording, session: SessionRow) -> str | None:
@@ -228,9 +246,10 @@ def _refuse_while_running(
         raise Refused(
             f"session {session.session} is running: {why}; end it, or say --while-running", code="running"
         )
-    planned = {step.path for step in plan.steps}
-    for other in _others(recording, session, aim.tree):
-        if _running(recording, other) and planned & _touched_by_run(recording, other, aim.tree):
+    root = root_of(recording.views.connection, aim.tree)
+    planned = {place_of(root, step.path) for step in plan.steps}
+    for other in _others(recording, session, aim.tree, plan):
+        if planned & _touched_by_run(recording, other) and _running(recording, other):
             raise Refused(
                 f"session {other.session} is running and has touched files of this plan; end it, "
                 "or say --while-running",
@@ -238,14 +257,14 @@ def _refuse_while_running(
             )
 
 
-def _touched_by_run(recording: Recording, session: SessionRow, tree: str) -> set[bytes]:
-    """The paths that changed in the work tree since a session's last run began."""
+def _touched_by_run(recording: Recording, session: SessionRow) -> set[bytes]:
+    """The places at which something changed in a session's work tree since its last run began."""
     rows = recording.views.connection.execute(
-        "SELECT DISTINCT path FROM transitions WHERE tree = ? AND until >="
+        "SELECT DISTINCT place FROM transitions WHERE tree = ? AND until >="
         " (SELECT began_at FROM runs WHERE stream = ? ORDER BY position DESC LIMIT 1)",
-        (tree, session.stream),
+        (session.tree, session.stream),
     )
-    return {row["path"] for row in rows}
+    return {row["place"] for row in rows}
 
 
 def captured_checkpoint(one: Checkpoint) -> Checkpoint:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cli.told import contents_told
 from projections import changes, operations
 from projections.capture import last_commit
 from projections.history import adopt, inherited_runs, tree_history
@@ -93,12 +94,14 @@ class TreeGround:
         if not secured:
             look = self._tree.look(previous=previous, named=self.named())
             since = changes.last_look(connection, self._work_tree.stream.hex)
-            history = msgspec.structs.replace(
-                history, transitions=history.transitions + _pending(look, since)
-            )
+            history = with_pending(history, look, since)
             git = look.git
         where = locate(self._tree)
         found = attribute(history, locate=where, contains=self._contains)
+        for content in contents_told(
+            self._recording, history, found, lambda o: bool(self._merging.lacking(o))
+        ):
+            self._merging.hold(content)
         return Seen(
             changes=adopt(found, self._stream, inherited_runs(connection, self._stream)),
             operations=history.operations,
@@ -138,8 +141,10 @@ class TreeGround:
             return []
 
 
-def _pending(look: Look, since: int) -> tuple[Transition, ...]:
-    return tuple(
+def with_pending(history: TreeHistory, look: Look, since: int) -> TreeHistory:
+    """The history with what was seen on disk now and not captured yet; `since` (ns) is when the newest
+    capture began to read."""
+    pending = tuple(
         Transition(
             id=f"look:{ordinal}",
             position=NEVER,
@@ -154,6 +159,7 @@ def _pending(look: Look, since: int) -> tuple[Transition, ...]:
         )
         for ordinal, change in enumerate(look.delta)
     )
+    return msgspec.structs.replace(history, transitions=history.transitions + pending)
 
 
 def contains(recording: Recording, tree: Tree, oid: str, fragment: Body) -> bool:

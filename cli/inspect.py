@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cli.beyond import changes_beyond, of_runs
 from cli.files import attributed, stored_files
 from cli.output import path_fields
 from projections import changes, conversation
@@ -37,6 +39,7 @@ def checkpoint_details(
     by_run = changes_by_run(attributed(recording, session), session.stream)
     found = by_run.get(checkpoint.entry, [])
     skipped, unknown = _notes(recording, checkpoint)
+    skipped += _beyond(recording, session, checkpoint)
     document = checkpoint_document(
         checkpoint,
         prompt,
@@ -52,6 +55,15 @@ def checkpoint_details(
         "steps": step_documents(connection, session.stream, checkpoint.entry, checkpoint.number, found),
     }
     return document, prompt_text(recording, prompt.text, prompt.excerpt)
+
+
+def _beyond(recording: Recording, session: SessionRow, checkpoint: Checkpoint) -> list[PathNote]:
+    """What the checkpoint's run changed in other work trees."""
+    found = changes_beyond(recording, session.stream, checkpoint)
+    why = "changed in the run, but recorded with {}: a rewind of this session leaves it"
+    of_run = of_runs(found, session.stream, [checkpoint.entry])
+    told = {one.path: why.format(os.fsdecode(one.root)) for one in of_run}
+    return [PathNote(path, why) for path, why in told.items()]
 
 
 def place_details(recording: Recording, place: Place) -> dict[str, Any]:

@@ -61,6 +61,10 @@ def _stands(work_tree: WorkTree, path: bytes) -> bool:
     return os.path.lexists(os.path.join(work_tree.path, path))
 
 
+def listed(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
 def _listed(notes: Sequence[PathNote]) -> str:
-    named = ", ".join(f"{path_text(note.path)} ({note.why})" for note in notes[:NAMED])
-    return named + (f" and {len(notes) - NAMED} more" if len(notes) > NAMED else "")
+    return listed([f"{path_text(note.path)} ({note.why})" for note in notes])

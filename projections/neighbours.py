@@ -103,11 +103,16 @@ def reaches_of(
 
 def trees_overlapping(connection: sqlite3.Connection, root: bytes) -> dict[str, bytes]:
     """The work trees that contain a folder, are at it, or lie in it, each with its root."""
-    above = rows_with(connection, "SELECT tree, path FROM trees WHERE path IN ({})", _folders(root))
-    found = {row["tree"]: row["path"] for row in above}
     low, high = _below(root)
     below = connection.execute("SELECT tree, path FROM trees WHERE path >= ? AND path < ?", (low, high))
-    return found | {row["tree"]: row["path"] for row in below}
+    return trees_at(connection, [root + b"/"]) | {row["tree"]: row["path"] for row in below}
+
+
+def trees_at(connection: sqlite3.Connection, places: Iterable[bytes]) -> dict[str, bytes]:
+    """The work trees that contain some of these places, each with its root."""
+    folders = {folder for place in places for folder in (*parents(place), b"/")}
+    rows = rows_with(connection, "SELECT tree, path FROM trees WHERE path IN ({})", folders)
+    return {row["tree"]: row["path"] for row in rows}
 
 
 def _names(connection: sqlite3.Connection, area: Area) -> Iterator[tuple[str, bytes]]:
@@ -118,11 +123,7 @@ def _names(connection: sqlite3.Connection, area: Area) -> Iterator[tuple[str, by
 def _trees_around(connection: sqlite3.Connection, area: Area) -> dict[str, bytes]:
     """The other work trees that overlap with this one or contain a file of it that lies outside of it, with
     the folder in which their sessions' calls count."""
-    outside = {folder for place in area.points for folder in (*parents(place), b"/")}
-    holding = rows_with(connection, "SELECT tree, path FROM trees WHERE path IN ({})", outside)
-    found = {row["tree"]: row["path"] for row in holding}
-    above = rows_with(connection, "SELECT tree, path FROM trees WHERE path IN ({})", _folders(area.root))
-    found |= {row["tree"]: row["path"] for row in above}
+    found = trees_at(connection, {*area.points, area.root + b"/"})
     if not area.per_file:
         found |= {
             tree: _reached(area, path) for tree, path in trees_overlapping(connection, area.root).items()

@@ -66,6 +66,10 @@ class Merging:
             held = False
         return "" if held else _LOST
 
+    def hold(self, content: bytes) -> None:
+        """Take in a content that no capture has: it is stored where a plan needs it."""
+        self._made[blob_id(content)] = content
+
     def keep(self, plan: Plan) -> None:
         """Store what was merged for a plan, durably; under the work tree's lock. Raises StoreFailure."""
         wanted = {step.after.oid for step in plan.steps}

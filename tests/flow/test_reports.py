@@ -175,10 +175,10 @@ def test_a_file_name_cannot_fake_a_line(within: Within, folder: Path) -> None:
 def test_what_cannot_be_put_back_is_done_in_part(
     within: Within, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files whose state from before no capture has are named with the reason, exit 6; also where nothing
-    else was to be done."""
+    """Files whose state from before neither a capture nor the log has are named with the reason, exit 6;
+    also where nothing else was to be done."""
     monkeypatch.setenv("RECORDER_MAX_UNTRACKED_BYTES", "100")
-    (folder / "big.txt").write_text("old " * 100)
+    (folder / "big.txt").write_text("old\n" * 100)
     agent = within.agent("claude", folder)
     with within.watching() as watcher:
         watcher.prompt(agent, "first", lambda a: a.write("small.txt", "x\n"))
