@@ -204,6 +204,8 @@ def _as_recorder_error(error: Exception) -> RecorderError:
         )
     if isinstance(error, OSError) and error.strerror:
         return _system_failure(error)
+    if isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error):
+        return _system_failure(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
     return RecorderError(
         f"internal error: {type(error).__name__} (run with --debug to see where)", code="internal"
     )

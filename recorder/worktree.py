@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from recorder import events
-from recorder.capturing import ignore, repository
+from recorder.capturing import ignore, mounts, repository
 from recorder.errors import Refused
 from recorder.home import Home
 from recorder.policy import MAX_FOLDER_FILES
@@ -65,8 +65,8 @@ def resolve(cwd: str, home: Home, user_home: Path) -> WorkTree:
         return _work_tree(folder, "per-file", why)
     tree = _work_tree(folder, "folder")
     known = remembered_kind(home, tree)
-    if known == "per-file" or (known is None and _too_big(folder)):
-        why = f"it holds more than {MAX_FOLDER_FILES:,} files and is no git repository"
+    if known == "per-file" or (known is None and _too_big(folder, home)):
+        why = f"it holds more than {MAX_FOLDER_FILES:,} files or folders and is no git repository"
         return _work_tree(folder, "per-file", why)
     return tree
 
@@ -136,14 +136,15 @@ def _dangerous(folder: bytes, home: Home, user_home: Path) -> str | None:
         return "it contains the recorder's own home"
     if folder.startswith(recorder + b"/"):
         return "it lies in the recorder's own home"
-    return None
+    made_up = mounts.made_up().get(_status(folder).st_dev)
+    return None if made_up is None else mounts.reason(made_up)
 
 
-def _too_big(folder: bytes) -> bool:
+def _too_big(folder: bytes, home: Home) -> bool:
     """Counted as it is first, which needs no git; then without what is ignored."""
     if _count(folder, None) <= MAX_FOLDER_FILES:
         return False
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(prefix="counting-", dir=home.folder) as scratch:
         for part in ("objects", "refs"):
             (Path(scratch) / part).mkdir()
         (Path(scratch) / "HEAD").write_text("ref: refs/heads/none\n")
@@ -152,16 +153,18 @@ def _too_big(folder: bytes) -> bool:
 
 
 def _count(root: bytes, rules: ignore.Ignore | None) -> int:
-    """Files below a folder, links and special ones too; not much further than the limit."""
-    count, folders = 0, deque([b""])
-    while folders and count <= MAX_FOLDER_FILES:
-        wave = [folders.popleft() for _ in range(min(_WAVE, len(folders)))]
+    """Files below a folder, links and special ones too, or folders where those are more; not much further
+    than the limit."""
+    files, folders, waiting = 0, 0, deque([b""])
+    while waiting and max(files, folders) <= MAX_FOLDER_FILES:
+        wave = [waiting.popleft() for _ in range(min(_WAVE, len(waiting)))]
         found = list(itertools.islice(_entries(root, wave), MAX_FOLDER_FILES * 2))
         ignored = rules.ignored_below(found) if rules else frozenset()
         kept = [(path, is_folder) for path, is_folder in found if path not in ignored]
-        folders.extend(path for path, is_folder in kept if is_folder)
-        count += sum(not is_folder for _, is_folder in kept)
-    return count
+        waiting.extend(path for path, is_folder in kept if is_folder)
+        folders += sum(is_folder for _, is_folder in kept)
+        files += sum(not is_folder for _, is_folder in kept)
+    return max(files, folders)
 
 
 def _entries(root: bytes, folders: list[bytes]) -> Iterator[tuple[bytes, bool]]:

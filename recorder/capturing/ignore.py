@@ -33,6 +33,9 @@ _IMPATIENT = 1.0
 """Seconds that git is given when it was last waited for in vain: what held it up may be over. Twice as
 many each time after that."""
 
+_HUNG_ENOUGH = 2
+"""Repositories in which git hangs before it is left alone in all of them."""
+
 _MAX_DEATHS = 8
 """A query that dies is asked again without the path it died on, this often."""
 
@@ -114,6 +117,8 @@ class Zone:
         answer = git.run(arguments, git_dir=self.git_dir, users_config=True, deadline=self.patience)
         if answer.status not in (0, 1):
             raise StoreFailure(answer.complaint)
+        if b"\0" in answer.out:
+            raise StoreFailure("its answer is none that git gives")
         self.excludes = os.fsdecode(answer.out).rstrip("\n") or default_excludes()
         self._config_key = key
 
@@ -144,7 +149,12 @@ class Ignore:
             top = self._root.rstrip(b"/") + b"/" + prefix if prefix else self._root
             scratch = os.path.dirname(self._fallback)
             zone = self._zones[prefix] = Zone(prefix, top, repository, git_dir, scratch)
-        zone.refresh(now)
+        hung = [one for one in self._zones.values() if one.patience < DEADLINE and one is not zone]
+        zone.patience = min([zone.patience, *(one.patience for one in hung)])
+        if len(hung) >= _HUNG_ENOUGH:
+            zone.why_not = hung[-1].why_not
+        else:
+            zone.refresh(now)
         return zone
 
     def known(self, folder: bytes, key: bytes) -> dict[bytes, bool]:
@@ -182,11 +192,11 @@ class Ignore:
         return verdicts + [why or ""] * len(left)
 
     def ignored_below(self, found: Iterable[tuple[bytes, bool]]) -> frozenset[bytes]:
-        """Of the paths in a plain folder, those that are ignored or that git can say nothing of."""
+        """Of the paths in a plain folder, those that git says are ignored."""
         zone = self._zones.get(b"") or self.zone(b"", None, 0)
         paths = [path for path, _ in found]
         return frozenset(
-            path for path, verdict in zip(paths, self.ask(zone, paths), strict=True) if verdict is not False
+            path for path, verdict in zip(paths, self.ask(zone, paths), strict=True) if verdict is True
         )
 
 
@@ -222,7 +232,8 @@ def _check(zone: Zone, paths: Sequence[bytes]) -> tuple[list[bool], str | None]:
     verdicts = [bool(pattern) and not pattern.startswith(b"!") for pattern in patterns][: len(paths)]
     if answer.status in (0, 1) and len(verdicts) == len(paths):
         return verdicts, None
-    return verdicts, f"{_CANNOT_SAY}: {answer.complaint}"
+    complaint = answer.complaint if answer.status not in (0, 1) else "its answer is none that git gives"
+    return verdicts, f"{_CANNOT_SAY}: {complaint}"
 
 
 def _users_configs() -> tuple[bytes, bytes]:

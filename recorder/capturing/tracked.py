@@ -60,7 +60,7 @@ class Tracked:
 
     def _take(self, out: bytes) -> None:
         """Lines of `ls-files --stage`: mode, id, stage, a tab, the path."""
-        lines = [line.partition(b"\t") for line in out.split(b"\0") if line]
+        lines = [line.partition(b"\t") for line in out.split(b"\0") if line.count(b" ") >= 2]
         self._folded = {
             path.rstrip(b"/"): meta.split(b" ")[1].decode()
             for meta, _, path in lines
