@@ -70,6 +70,7 @@ class Tree:
         self._roots = outside.Roots(tree.path, os.path.realpath(os.fsencode(home.folder)))
         self._batch: Batch | None = None
         self._views = Views(self._read)
+        self._asked: tuple[str, Snapshot] | None = None
 
     def __enter__(self) -> Tree:
         return self
@@ -136,6 +137,7 @@ class Tree:
         dry: bool,
         outdated: bool = False,
     ) -> Look:
+        self._asked = None
         still_there(self._tree)
         began_at = time.time_ns()
         self._torn = False
@@ -171,7 +173,7 @@ class Tree:
 
     def _mend(self) -> None:
         self.damaged = True
-        self._views.folder.cache_clear()
+        self._forget()
         self._store.close()
         mending.mend(self._home, self._tree, [moment.commit for moment in self._past()])
 
@@ -271,10 +273,10 @@ class Tree:
     def state(self, commit: str, path: bytes) -> PathState:
         """What a capture says of a path, absolute or relative; unknown where the store has lost its folder.
         Raises NotFound, IntegrityFailure, StoreFailure where the capture itself is lost."""
-        return self._snapshot(commit).state(self._relative(path))
+        return self._asked_for(commit).state(self._relative(path))
 
     def states(self, commit: str, paths: Collection[bytes]) -> dict[bytes, PathState]:
-        snapshot = self._snapshot(commit)
+        snapshot = self._asked_for(commit)
         return {path: snapshot.state(self._relative(path)) for path in paths}
 
     def walk(self, commit: str) -> Iterator[tuple[bytes, PathState]]:
@@ -320,7 +322,7 @@ class Tree:
     def collect(self, keep: Collection[str] = ()) -> None:
         """Give back the room of what only released captures held; the captures `keep` stay, whatever became
         of their refs. Raises StoreFailure, with the code `no_room` where the disk is too full for it."""
-        self._views.folder.cache_clear()
+        self._forget()
         self._prepare()
         refs.mend(self._store, keep)
         self._store.collect()
@@ -338,6 +340,16 @@ class Tree:
 
     def _snapshot(self, commit: str) -> Snapshot:
         return self._views.snapshot(bytes.fromhex(commit))
+
+    def _asked_for(self, commit: str) -> Snapshot:
+        """The same, for questions that come one path at a time: the last one is kept."""
+        if self._asked is None or self._asked[0] != commit:
+            self._asked = commit, self._snapshot(commit)
+        return self._asked[1]
+
+    def _forget(self) -> None:
+        self._views.folder.cache_clear()
+        self._asked = None
 
     def _relative(self, path: bytes) -> bytes:
         prefix = self._tree.path.rstrip(b"/") + b"/"
