@@ -9,10 +9,13 @@ import msgspec
 
 from recorder import events
 from recorder.events import Fact
+from recorder.sources.base import Signal
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A capture that a fact asks for; `at` (ns) is when the fact happened."""
+    """A capture that a fact or a hook asks for; `at` (ns) is when it happened. A hook's agent waits until
+    `deadline` (ns); `named` are files that it tells of and no fact names yet, `announced` is the key of the
+    prompt that it announces."""
 
     stream: UUID
     moment: str
@@ -20,6 +23,10 @@ class Ask(msgspec.Struct, frozen=True):
     reference_at: int | None
     late: bool
     at: int
+    source: str = "log"
+    announced: str | None = None
+    deadline: int | None = None
+    named: frozenset[bytes] = frozenset()
 
 
 def asked(facts: Iterable[Fact]) -> list[Ask]:
@@ -35,6 +42,20 @@ def asked(facts: Iterable[Fact]) -> list[Ask]:
         elif isinstance(fact, events.RunSettled):
             asks.append(Ask(fact.originator_id, "settled", fact.run, None, False, fact.at))
     return asks
+
+
+def heard(stream: UUID, signal: Signal, run: str) -> Ask | None:
+    """What a hook asks for; None where that is nothing. `run` is the one under way."""
+    ask = Ask(stream, "", None, None, False, signal.at, "hook", deadline=signal.deadline)
+    match signal.kind:
+        case "prompt" if signal.prompt is not None:
+            return msgspec.structs.replace(ask, moment="prompt", announced=signal.prompt)
+        case "call" if signal.call is not None and signal.call.writes != "none" and run:
+            named = frozenset(file.path for file in signal.call.files)
+            return msgspec.structs.replace(ask, moment="call", entry=run, named=named)
+        case "settled" if run:
+            return msgspec.structs.replace(ask, moment="settled", entry=run)
+    return None
 
 
 def newest_asks(asks: Sequence[Ask]) -> list[Ask]:

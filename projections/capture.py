@@ -20,7 +20,7 @@ from uuid import UUID
 import msgspec
 
 from projections import changes, checkpoints, steps
-from projections.asks import Ask, StepsDone, asked, newest_asks
+from projections.asks import Ask, StepsDone, asked, heard, newest_asks
 from projections.operations import is_half_done
 from projections.past import past
 from projections.views import PAGE, Views
@@ -31,6 +31,7 @@ from recorder.events import Captured, CaptureFailed, CaptureRefused, Fact
 from recorder.home import Home, open_home
 from recorder.log import EventLog, Stored
 from recorder.recording import Occasion, lock_name, open_stream, record_capture
+from recorder.sources.base import Signal
 from recorder.worktree import WorkTree, resolve
 
 STALE_NS = 600 * 10**9
@@ -44,6 +45,9 @@ STEP_FRESH_NS = 1_500_000_000
 
 QUICK_NS = 250_000_000
 """A capture that takes no longer is made for any step."""
+
+CHEAP_NS = 25_000_000
+"""A capture that takes no longer is made before every call that may write."""
 
 STEP_SHARE = 10
 """Another one is made only where the step took so many times longer."""
@@ -133,6 +137,29 @@ class CaptureReactor:
                     return outcome
         return None
 
+    def hear(self, stream: UUID, signal: Signal, run: str) -> Captured | CaptureFailed | None:
+        """Capture what a hook asks for, now, while its agent waits; None where there is nothing to do. `run`
+        is the one under way."""
+        self._views.catch_up()
+        ask = heard(stream, signal, run)
+        if ask is None or (ask.moment == "call" and not self._learns_from(ask)):
+            return self.capture_step() if signal.kind == "step" else None
+        outcome = self._answer(ask)
+        return outcome if isinstance(outcome, Captured | CaptureFailed) else None
+
+    def _learns_from(self, call: Ask) -> bool:
+        """Whether the state before a call is worth the agent's waiting: it costs next to nothing, or the
+        call names a file that no capture knows."""
+        tree = changes.tree_of(self._views.connection, call.stream.hex)
+        cost = last_cost(self._views.connection, tree) if tree else None
+        if tree is None or cost is None or cost < CHEAP_NS:
+            return True
+        commit = last_commit(self._views, UUID(tree))
+        if not call.named or commit is None:
+            return False
+        files = self._tree(known_tree(self._views, tree))
+        return not all(files.state(commit, files.key(path) or path).known for path in call.named)
+
     def _has_time_for(self, stream: UUID, step: steps.Returned) -> bool:
         """Whether the model still thinks, and the session's work tree was captured quickly the last time."""
         tree = changes.tree_of(self._views.connection, stream.hex)
@@ -186,6 +213,8 @@ class CaptureReactor:
     def _answered(self, ask: Ask) -> bool:
         if ask.moment == "settled":
             return captured_since(self._views.connection, ask.stream, ask.entry, ask.at)
+        if ask.announced is not None:
+            return checkpoints.is_captured(self._views.connection, ask.stream.hex, ask.announced)
         if ask.moment != "prompt" or ask.entry is None:
             return False
         known = checkpoints.checkpoint_of_entry(self._views.connection, ask.stream.hex, ask.entry)
@@ -231,15 +260,18 @@ class CaptureReactor:
                 work_tree.stream,
                 Occasion(
                     moment=ask.moment,
-                    source="log",
+                    source=ask.source,
                     session=ask.stream,
                     entry=ask.entry,
                     reference_at=ask.reference_at if ask.moment == "prompt" else None,
                     late=ask.late,
+                    announced=ask.announced,
+                    deadline=ask.deadline,
                 ),
                 previous=last_commit(self._views, work_tree.stream),
                 previous_at=standing_since(self._views.connection, work_tree.stream),
-                named=changes.newly_named(self._views.connection, work_tree.stream.hex, ask.stream.hex),
+                named=changes.newly_named(self._views.connection, work_tree.stream.hex, ask.stream.hex)
+                | ask.named,
                 contents=earlier_contents(self._views, self._log, ask.stream.hex) if ask.reference_at else {},
             )
             self._views.catch_up()

@@ -13,6 +13,7 @@ from uuid import UUID
 from projections.views import Projection
 from recorder import events
 from recorder.events import Fact
+from recorder.states import PathNote
 
 SCHEMA = """
 CREATE TABLE checkpoints (
@@ -23,7 +24,13 @@ CREATE TABLE checkpoints (
 ) WITHOUT ROWID;
 CREATE INDEX checkpoints_by_entry ON checkpoints (stream, entry);
 CREATE INDEX checkpoints_by_tree ON checkpoints (tree);
-CREATE INDEX checkpoints_by_label ON checkpoints (label) WHERE label IS NOT NULL
+CREATE INDEX checkpoints_by_label ON checkpoints (label) WHERE label IS NOT NULL;
+CREATE TABLE announcements (
+    stream TEXT, key TEXT, entry TEXT, state TEXT, why TEXT, tree TEXT, capture TEXT, commit_id TEXT,
+    capture_position INTEGER, source TEXT, late INTEGER,
+    PRIMARY KEY (stream, key)
+) WITHOUT ROWID;
+CREATE INDEX announcements_by_entry ON announcements (stream, entry) WHERE entry IS NOT NULL
 """
 
 
@@ -70,6 +77,42 @@ def _prompt_given(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     )
     if fact.copied:
         _inherit(connection, identifier, stream, fact.entry)
+    elif fact.key is not None:
+        _bind(connection, fact.originator_id, fact.key, fact.entry)
+    else:
+        _take_announced(connection, fact.originator_id, fact.entry)
+
+
+def _prompt_bound(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    assert isinstance(fact, events.PromptBound)
+    _bind(connection, fact.originator_id, fact.key, fact.entry)
+
+
+def _bind(connection: sqlite3.Connection, stream: UUID, key: str, entry: str) -> None:
+    """The prompt that was announced under a key is this one."""
+    connection.execute(
+        "INSERT INTO announcements (stream, key, entry) VALUES (?,?,?)"
+        " ON CONFLICT DO UPDATE SET entry = excluded.entry WHERE entry IS NULL",
+        (stream.hex, key, entry),
+    )
+    _take_announced(connection, stream, entry)
+
+
+def _take_announced(connection: sqlite3.Connection, stream: UUID, entry: str) -> None:
+    """The capture that was made when a prompt was announced is its own, if both are known by now."""
+    captured = connection.execute(
+        "SELECT state, why, tree, capture, commit_id, capture_position, source, late FROM announcements"
+        " WHERE stream = ? AND entry = ? AND capture IS NOT NULL",
+        (stream.hex, entry),
+    ).fetchone()
+    if captured is None:
+        return
+    connection.execute(
+        "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
+        " capture_position = ?, source = ?, late = ? WHERE id = ? AND capture IS NULL AND retired IS NULL",
+        (*captured, events.checkpoint_id(stream, entry)),
+    )
+    _hand_down(connection, stream, entry)
 
 
 def _inherit(connection: sqlite3.Connection, identifier: str, stream: str, entry: str) -> None:
@@ -129,43 +172,69 @@ def _answer(connection: sqlite3.Connection, identifier: str) -> tuple[object, ..
 
 def _captured(connection: sqlite3.Connection, position: int, fact: Fact) -> None:
     assert isinstance(fact, events.Captured)
-    if fact.moment == "prompt" and fact.session is not None and fact.entry is not None:
-        per_file = connection.execute(
-            "SELECT why FROM trees WHERE tree = ? AND kind = 'per-file'", (fact.originator_id.hex,)
-        ).fetchone()
-        reasons = [f"only the files that tools name are kept here: {per_file['why']}"] if per_file else []
-        reasons += [_unknown_sentence(fact)] if fact.unknown or fact.late else []
+    if fact.session is None:
+        return
+    if fact.moment == "prompt" and fact.entry is not None:
         connection.execute(
             "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
             " capture_position = ?, source = ?, late = ?"
             " WHERE id = ? AND capture IS NULL AND retired IS NULL",
-            (
-                "partial" if reasons else "complete",
-                "; ".join(reasons) or None,
-                fact.originator_id.hex,
-                fact.capture,
-                fact.commit,
-                position,
-                fact.source,
-                fact.late,
-                events.checkpoint_id(fact.session, fact.entry),
-            ),
+            (*_own_capture(connection, position, fact), events.checkpoint_id(fact.session, fact.entry)),
         )
         _hand_down(connection, fact.session, fact.entry)
-    if fact.moment == "settled" and fact.session is not None and fact.entry is not None:
+    if fact.moment == "prompt" and fact.announced is not None:
+        _captured_announced(connection, position, fact, fact.session, fact.announced)
+    if fact.moment == "settled" and fact.entry is not None:
         connection.execute(
             "UPDATE checkpoints SET after_capture = ?, after_commit = ? WHERE id = ?",
             (fact.capture, fact.commit, events.checkpoint_id(fact.session, fact.entry)),
         )
 
 
+def _captured_announced(
+    connection: sqlite3.Connection, position: int, fact: events.Captured, stream: UUID, key: str
+) -> None:
+    connection.execute("INSERT OR IGNORE INTO announcements (stream, key) VALUES (?,?)", (stream.hex, key))
+    connection.execute(
+        "UPDATE announcements SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
+        " capture_position = ?, source = ?, late = ? WHERE stream = ? AND key = ? AND capture IS NULL",
+        (*_own_capture(connection, position, fact), stream.hex, key),
+    )
+    bound = connection.execute(
+        "SELECT entry FROM announcements WHERE stream = ? AND key = ?", (stream.hex, key)
+    ).fetchone()
+    if bound["entry"] is not None:
+        _take_announced(connection, stream, bound["entry"])
+
+
+def _own_capture(connection: sqlite3.Connection, position: int, fact: events.Captured) -> tuple[object, ...]:
+    """What a capture makes of its checkpoint, from its state to whether it is late."""
+    per_file = connection.execute(
+        "SELECT why FROM trees WHERE tree = ? AND kind = 'per-file'", (fact.originator_id.hex,)
+    ).fetchone()
+    reasons = [f"only the files that tools name are kept here: {per_file['why']}"] if per_file else []
+    reasons += [_unknown_sentence(fact)] if fact.unknown or fact.late else []
+    return (
+        "partial" if reasons else "complete",
+        "; ".join(reasons) or None,
+        fact.originator_id.hex,
+        fact.capture,
+        fact.commit,
+        position,
+        fact.source,
+        fact.late,
+    )
+
+
 def _unknown_sentence(fact: events.Captured) -> str:
     if not fact.unknown:
         return "captured late: what its run deleted before is not known"
-    first = fact.unknown[0]
-    name = first.path.decode(errors="replace")
-    more = f" and {len(fact.unknown) - 1} more" if len(fact.unknown) > 1 else ""
-    return f"not known: {name}{more} ({first.why})"
+    return f"not known: {_some_of(fact.unknown)} ({fact.unknown[0].why})"
+
+
+def _some_of(notes: tuple[PathNote, ...]) -> str:
+    name = notes[0].path.decode(errors="replace")
+    return f"{name} and {len(notes) - 1} more" if len(notes) > 1 else name
 
 
 def _capture_failed(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
@@ -211,17 +280,40 @@ def _retired(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
     )
 
 
+def _capture_lost(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    """The record of its checkpoints says why; what is left of them is restorable."""
+    assert isinstance(fact, events.CaptureLost)
+    why = f"{_some_of(fact.unknown)}: {fact.why}" if fact.commit else fact.why
+    connection.execute(
+        "UPDATE checkpoints SET state = ?, commit_id = ?, why = CASE WHEN ? != '' AND why IS NOT NULL"
+        " THEN why || '; ' ELSE '' END || ? WHERE capture = ? AND state IN ('complete', 'partial')",
+        ("partial" if fact.commit else "lost", fact.commit or None, fact.commit, why, fact.capture),
+    )
+    connection.execute(
+        "UPDATE announcements SET state = ?, commit_id = ?, why = ? WHERE capture = ?",
+        ("partial" if fact.commit else "lost", fact.commit or None, why, fact.capture),
+    )
+    if fact.commit:
+        after = "UPDATE checkpoints SET after_commit = ? WHERE after_capture = ?"
+        connection.execute(after, (fact.commit, fact.capture))
+    else:
+        after = "UPDATE checkpoints SET after_capture = NULL, after_commit = NULL, after_why = ?"
+        connection.execute(f"{after} WHERE after_capture = ?", (why, fact.capture))
+
+
 PROJECTION = Projection(
     "checkpoints",
     SCHEMA,
     {
         events.PromptGiven: _prompt_given,
+        events.PromptBound: _prompt_bound,
         events.Captured: _captured,
         events.CaptureFailed: _capture_failed,
         events.CaptureRefused: _capture_refused,
         events.CheckpointPinned: _pinned,
         events.CheckpointLabelled: _labelled,
         events.CheckpointRetired: _retired,
+        events.CaptureLost: _capture_lost,
     },
 )
 
@@ -242,6 +334,14 @@ def checkpoint_of_entry(connection: sqlite3.Connection, stream: str, entry: str)
         "SELECT * FROM checkpoints WHERE stream = ? AND entry = ?", (stream, entry)
     ).fetchone()
     return _checkpoint(row) if row else None
+
+
+def is_captured(connection: sqlite3.Connection, stream: str, key: str) -> bool:
+    """Whether an announced prompt has its capture."""
+    row = connection.execute(
+        "SELECT 1 FROM announcements WHERE stream = ? AND key = ? AND capture IS NOT NULL", (stream, key)
+    ).fetchone()
+    return row is not None
 
 
 def uncaptured(connection: sqlite3.Connection) -> list[Checkpoint]:

@@ -6,7 +6,9 @@ work tree's stream; the record with its prompt, paths and hashes stays.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -14,9 +16,10 @@ import msgspec
 from projections import checkpoints
 from projections.capture import known_tree
 from projections.checkpoints import Checkpoint
+from projections.past import past
 from projections.views import Views
 from recorder.capture import Tree
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, StoreFailure
 from recorder.events import CheckpointRetired
 from recorder.home import Home
 from recorder.log import EventLog
@@ -28,7 +31,7 @@ from recorder.worktree import WorkTree
 SAFETY_DAYS = 30
 """How long the safety capture of a rewind lives, whatever the checkpoints do."""
 
-OF_A_RUN = ("prompt", "step")
+OF_A_RUN = ("prompt", "call", "step")
 """The moments of captures that live as long as the checkpoint of their run."""
 
 
@@ -108,11 +111,32 @@ def _prune_tree(
         if not release:
             return 0
         work_tree = known_tree(views, tree)
-        with Tree(home, work_tree, policy_of(work_tree)) as files:
+        with Tree(home, work_tree, policy_of(work_tree), partial(past, views, tree)) as files:
             before = files.bytes_used()
-            files.release(release)
-            files.collect()
+            if files.release(release):
+                _collect(home, log, views, tree, files, now)
             return max(before - files.bytes_used(), 0)
+
+
+def _collect(home: Home, log: EventLog, views: Views, tree: str, files: Tree, now: int) -> None:
+    """git refuses to pack what is damaged: then the store is mended first."""
+    from projections.mending import mend_held
+
+    try:
+        files.collect(set(live_captures(views, tree, now).values()))
+    except StoreFailure as error:
+        if error.code == "no_room":
+            raise
+        mend_held(home, log, views, tree)
+        files.collect(set(live_captures(views, tree, now).values()))
+
+
+def live_captures(views: Views, tree: str, now: int) -> dict[str, str]:
+    """The commits of the captures of a work tree that nothing lets go, by capture: all that the store is to
+    hold."""
+    held = _held(views, tree)
+    gone = commits_to_release(held, _spans(views, tree), now)
+    return {one.capture: one.commit for one in held if one.commit not in gone}
 
 
 def _retire(log: EventLog, views: Views, tree: UUID, verdict: Verdict, now: int) -> None:
@@ -135,17 +159,25 @@ def _retire(log: EventLog, views: Views, tree: UUID, verdict: Verdict, now: int)
 
 def _held(views: Views, tree: str) -> list[Held]:
     kept = {capture for one in _kept(views, tree) for capture in (one.capture, one.after_capture)}
-    rows = views.connection.execute("SELECT * FROM captures WHERE tree = ? ORDER BY position", (tree,))
+    rows = views.connection.execute(
+        "SELECT * FROM captures WHERE tree = ? AND commit_id != '' ORDER BY position", (tree,)
+    )
     return [
         Held(
             capture=row["capture"],
             commit=row["commit_id"],
             position=row["position"],
             needed=row["capture"] in kept,
-            standalone_until=0 if row["moment"] in OF_A_RUN else row["ended_at"] + SAFETY_DAYS * DAY_NS,
+            standalone_until=0 if _is_of_a_run(row) else row["ended_at"] + SAFETY_DAYS * DAY_NS,
         )
         for row in rows
     ]
+
+
+def _is_of_a_run(row: sqlite3.Row) -> bool:
+    """Whether a capture lives with a checkpoint; one made for a prompt that was only announced may still
+    become one's own."""
+    return row["moment"] in OF_A_RUN and row["entry"] is not None
 
 
 def _kept(views: Views, tree: str) -> list[Checkpoint]:

@@ -30,7 +30,7 @@ from recorder.capturing.trees import UNREADABLE, Snapshot, Views
 from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from recorder.home import Home
 from recorder.policy import Policy
-from recorder.states import GitPosition, PathChange, PathNote, PathState
+from recorder.states import UNKNOWN, GitPosition, PathChange, PathNote, PathState
 from recorder.worktree import WorkTree, remember_kind, still_there
 
 __all__ = ["Look", "Policy", "Tree"]
@@ -49,6 +49,22 @@ class Look(msgspec.Struct, frozen=True):
     files: int
     git: GitPosition | None
     written: int
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """Which moment's state a capture is to show, as the arguments of `Tree.capture` say; `outdated`: the
+    capture before it was made after that moment."""
+
+    reference_at: int | None
+    deadline: int | None = None
+    contents: Mapping[bytes, bytes] = MappingProxyType({})
+    outdated: bool = False
+
+    def moment(self, now: int) -> int | None:
+        """The moment (ns), asked when all is read; None: what is there now."""
+        if self.reference_at is None and self.deadline is not None and now > self.deadline:
+            return self.deadline
+        return self.reference_at
 
 
 class Tree:
@@ -94,6 +110,7 @@ class Tree:
         named: Collection[bytes] = (),
         reference_at: int | None = None,
         contents: Mapping[bytes, bytes] = MappingProxyType({}),
+        deadline: int | None = None,
     ) -> Look:
         """Capture the work tree, durably. The delta is against `previous`, the commit of the capture before
         it; it is empty for the first one. Where the store has lost `previous`, or some of it, the store is
@@ -102,21 +119,23 @@ class Tree:
         `named` are absolute paths that tools named: kept although they are ignored or outside, now and
         from now on. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
         absolute path, what stood there before; also what `previous` has of it, where that was first
-        seen after it, at `previous_at` (ns). Nothing is written where nothing changed.
+        seen after it, at `previous_at` (ns). Where reading is not done by `deadline` (ns), when the agent
+        goes on, that moment is taken for it. Nothing is written where nothing changed.
 
         Raises Refused where the work tree is not the same any more, StoreFailure where the tree could not
         be listed or the store not be written: the capture is lost then.
         """
         outdated = previous_at is not None and reference_at is not None and previous_at > reference_at
+        wanted = _Wanted(reference_at, deadline, contents, outdated)
         self._prepare()
         written = 0
         with contextlib.suppress(NotFound, IntegrityFailure):
-            look = self._capture(previous, named, reference_at, contents, outdated=outdated, dry=False)
+            look = self._capture(previous, named, wanted, dry=False)
             if not self._torn:
                 return look
             written = look.written
         self._mend()
-        look = self._capture(previous, named, reference_at, contents, outdated=outdated, dry=False)
+        look = self._capture(previous, named, wanted, dry=False)
         return msgspec.structs.replace(look, written=look.written + written)
 
     def look(
@@ -125,18 +144,9 @@ class Tree:
         """What `capture` would find, with nothing stored."""
         with contextlib.suppress(StoreFailure):
             layout.prepare(self._store.folder)
-        return self._capture(previous, named, reference_at, {}, dry=True)
+        return self._capture(previous, named, _Wanted(reference_at), dry=True)
 
-    def _capture(
-        self,
-        previous: str | None,
-        named: Collection[bytes],
-        reference_at: int | None,
-        contents: Mapping[bytes, bytes],
-        *,
-        dry: bool,
-        outdated: bool = False,
-    ) -> Look:
+    def _capture(self, previous: str | None, named: Collection[bytes], wanted: _Wanted, *, dry: bool) -> Look:
         self._asked = None
         still_there(self._tree)
         began_at = time.time_ns()
@@ -145,14 +155,17 @@ class Tree:
         try:
             before = self._snapshot_before(previous)
             found = self._find(before or self._stand_in(previous), named, batch, began_at)
+            reference_at = wanted.moment(time.time_ns())
             position, facts = self._position()
             commit = trees.write(found, facts, batch.add)
             after = self._views.snapshot(commit)
             delta = self._delta(found, previous, before, after)
             if reference_at is not None:
-                unsure = late.paths(found, before, delta, reference_at, all_of_it=outdated)
+                unsure = late.paths(found, before, delta, reference_at, all_of_it=wanted.outdated)
                 if unsure:
-                    earlier = {self.key(path): batch.whole(content) for path, content in contents.items()}
+                    earlier = {
+                        self.key(path): batch.whole(content) for path, content in wanted.contents.items()
+                    }
                     late.overlay(found, unsure, before, earlier)
                     commit = trees.write(found, facts, batch.add)
                     after = self._views.snapshot(commit)
@@ -271,12 +284,14 @@ class Tree:
         return self._roots.key(path)
 
     def state(self, commit: str, path: bytes) -> PathState:
-        """What a capture says of a path, absolute or relative; unknown where the store has lost its folder.
-        Raises NotFound, IntegrityFailure, StoreFailure where the capture itself is lost."""
-        return self._asked_for(commit).state(self._relative(path))
+        """What a capture says of a path, absolute or relative; unknown where the store has lost that."""
+        return self.states(commit, [path])[path]
 
     def states(self, commit: str, paths: Collection[bytes]) -> dict[bytes, PathState]:
-        snapshot = self._asked_for(commit)
+        try:
+            snapshot = self._asked_for(commit)
+        except UNREADABLE:
+            return dict.fromkeys(paths, UNKNOWN)
         return {path: snapshot.state(self._relative(path)) for path in paths}
 
     def walk(self, commit: str) -> Iterator[tuple[bytes, PathState]]:

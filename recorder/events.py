@@ -264,8 +264,9 @@ class TreeOpened(Fact, frozen=True, array_like=True, kw_only=True):
 class Captured(Fact, frozen=True, array_like=True, kw_only=True):
     """A capture of the work tree. `at` is when it ended.
 
-    `moment`: `start`, `prompt`, `settled`, `step` (its tools have returned; `entry` is the step's id),
-    `safety` (before a rewind), `rewound` (after one).
+    `moment`: `start`, `prompt`, `settled`, `call` (before a tool that may write; `entry` is the run),
+    `step` (its tools have returned; `entry` is the step's id), `safety` (before a rewind), `rewound`
+    (after one).
     `source`: `hook`, `watch`, `log`. `delta` is against the capture before it in this stream.
     `unknown` names every path that should have been read and was not; `skipped` counts what policy
     left out (the list is in the store's manifest).
@@ -369,6 +370,17 @@ class CheckpointRetired(Fact, frozen=True, array_like=True, kw_only=True):
     reason: str
 
 
+class CaptureLost(Fact, frozen=True, array_like=True, kw_only=True):
+    """The store has lost contents of a capture for good. `commit` is another one that holds what is left of
+    it, in which the lost paths, `unknown`, are so; empty where nothing is left, and the checkpoints of the
+    capture are lost with it."""
+
+    capture: str
+    commit: str
+    why: str
+    unknown: tuple[PathNote, ...]
+
+
 class Unread(Fact, frozen=True, array_like=True, kw_only=True):
     """A stored fact of a type that this version does not know: kept, shown, never interpreted."""
 
@@ -406,5 +418,6 @@ FACTS: tuple[type[Fact], ...] = (
     CheckpointPinned,
     CheckpointLabelled,
     CheckpointRetired,
+    CaptureLost,
 )
 """Every stored type. The stored topic is the class name and its schema version: `PromptGiven.1`."""

@@ -29,7 +29,8 @@ _F = TypeVar("_F", bound=Fact)
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
     """Why a capture is made: `moment`, `source`, `session`, `entry` and `operation` as in
     `events.Captured`; `reference_at` (ns) is when the state that is wanted ended, None for now. `late`:
-    what came after that may be on disk already."""
+    what came after that may be on disk already. `announced` as in `events.Captured`; `deadline` (ns) is when
+    the agent that waits for this goes on, captured or not."""
 
     moment: str
     source: str
@@ -38,6 +39,8 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True):
     operation: str | None = None
     reference_at: int | None = None
     late: bool = False
+    announced: str | None = None
+    deadline: int | None = None
 
 
 def lock_name(tree: UUID) -> str:
@@ -93,6 +96,7 @@ def record_capture(
             named=named,
             reference_at=occasion.reference_at,
             contents=contents,
+            deadline=occasion.deadline,
         )
     except RecorderError as error:
         return _append(log, _failed(log, stream, occasion, capture, error.message))
@@ -121,6 +125,7 @@ def _captured(
         files=look.files,
         git=look.git,
         late=late,
+        announced=occasion.announced,
     )
 
 

@@ -95,6 +95,12 @@ class Follower:
             yield from self._poll_fresh()
         self.ready = True
 
+    def read(self, path: str) -> Iterator[Piece]:
+        """Hand on the news of one log at once, also of one in a folder that is not followed; nothing where
+        there is none yet."""
+        self._fresh.pop(path, None)
+        yield from self._read(path, live=path not in self._backlog)
+
     def _poll_fresh(self, busy: str | None = None) -> Iterator[Piece]:
         """News of every log but the one that is being caught up with."""
         self._look()
