@@ -217,7 +217,7 @@ def _check(zone: Zone, paths: Sequence[bytes]) -> tuple[list[bool], str | None]:
 
     Raises StoreFailure where it did not answer at all.
     """
-    excludes = os.devnull if _blocks(os.fsencode(zone.excludes)) else zone.excludes
+    excludes = zone.excludes if os.path.isfile(zone.excludes) else os.devnull  # git dies of a folder
     answer = git.run(
         ["check-ignore", "--no-index", "-z", "--stdin", "-v", "-n"],
         git_dir=zone.git_dir,
