@@ -132,6 +132,12 @@ def _capture_failed(connection: sqlite3.Connection, position: int, fact: Fact) -
     _bind(connection, position, fact.session, fact.originator_id.hex)
 
 
+def _capture_lost(connection: sqlite3.Connection, _: int, fact: Fact) -> None:
+    """Its commit is what is left of it: empty for nothing."""
+    assert isinstance(fact, events.CaptureLost)
+    connection.execute("UPDATE captures SET commit_id = ? WHERE capture = ?", (fact.commit, fact.capture))
+
+
 def _bind(connection: sqlite3.Connection, position: int, session: UUID | None, tree: str) -> None:
     """A session's work tree is that of its first capture."""
     if session is not None:
@@ -304,6 +310,7 @@ PROJECTION = Projection(
         events.TreeOpened: _tree_opened,
         events.Captured: _captured,
         events.CaptureFailed: _capture_failed,
+        events.CaptureLost: _capture_lost,
         events.PromptGiven: _prompt_given,
         events.PromptBound: _prompt_bound,
         events.RunStarted: _run_started,

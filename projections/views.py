@@ -35,7 +35,7 @@ class Facts(Protocol):
     def read(self, *, after: int = 0, upto: int | None = None, limit: int = 500) -> list[Stored]: ...
 
 
-VERSION = 7
+VERSION = 8
 """Of all tables together: another number in the database means that they are folded anew."""
 
 
@@ -202,10 +202,17 @@ def _position(connection: sqlite3.Connection) -> int:
 
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+    """Raises LogFailure where there is no room for it; one that is for reading only stays SQLite's error."""
     try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # SQLite ends it by itself where the disk is full
+                connection.execute("ROLLBACK")
+            raise
+    except sqlite3.OperationalError as error:
+        if "readonly" in str(error) or "unable to open" in str(error):
+            raise
+        raise LogFailure(f"the views cannot be written: {error}") from error

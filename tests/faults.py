@@ -7,9 +7,9 @@ from there on.
         at += 1
 
 Effects are what the interpreter tells by itself (files opened for writing, renames, removals, folders, links,
-modes, processes started, SQL statements of connections opened in the child) and every write (in two halves)
-and sync. What it does not tell, such as a call through `ctypes`, is counted where the code is handed
-`effect` as a hook of its own. Open stores, logs and connections inside `run`, never before the fork.
+modes, processes started, SQL statements that write), and every write (in two halves) and sync. What it does
+not tell, such as a call through `ctypes`, is counted where the code is handed `effect` as a hook of its own.
+Open stores, logs and connections inside `run`, never before the fork.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _watch(reached: Callable[[str], None]) -> None:
 
     def connected(*rest: Any, **options: Any) -> sqlite3.Connection:
         connection = connect(*rest, **options)
-        connection.set_trace_callback(lambda _: reached("sql"))
+        connection.set_trace_callback(lambda said: reached("sql") if _changes(said) else None)
         return connection
 
     def synced(_: int) -> None:
@@ -163,6 +163,10 @@ def _watch(reached: Callable[[str], None]) -> None:
     os.fsync = os.fdatasync = synced  # type: ignore[assignment]
     _hooks.append(reached)
     sys.addaudithook(_told(reached))
+
+
+def _changes(statement: str) -> bool:
+    return not statement.lstrip().upper().startswith(("SELECT", "PRAGMA", "--"))
 
 
 def _told(reached: Callable[[str], None]) -> Callable[[str, tuple[Any, ...]], None]:

@@ -118,10 +118,13 @@ def keep_the_rest(home: Home, tree: WorkTree, loss: Loss) -> str:
     return commit
 
 
-def let_go(home: Home, tree: WorkTree, commits: Collection[str]) -> None:
-    """Drop the refs of captures that are lost, or of which another one keeps the rest: git refuses to pack a
-    store in which a ref leads to what is missing. Raises StoreFailure."""
-    Store(home.store(tree.stream)).drop_refs(commits)
+def let_go(home: Home, tree: WorkTree) -> None:
+    """Drop the refs of captures that are lost, or of which another one keeps the rest, under the work tree's
+    lock: git refuses to pack a store in which a ref leads to what is missing. Raises StoreFailure."""
+    store = Store(home.store(tree.stream))
+    named = refs.names(store)
+    store.drop_refs([loss.commit for loss in _losses(store, sorted(named), store.stored())])
+    store.close()
 
 
 def _sound(store: Store, bad: Collection[Path]) -> set[bytes]:

@@ -18,6 +18,12 @@ _PACKED = re.compile(rb"#.*|\^?[0-9a-f]{40}( refs/[^\0]+)?|")
 """A line of `packed-refs`: gitrepository-layout(5)."""
 
 
+def names(store: Store) -> set[str]:
+    """The commits that have a ref."""
+    loose = {path.name for path in (store.folder / CAPTURES).glob("*") if _NAME.fullmatch(path.name)}
+    return loose | _named_in(store.folder / "packed-refs")
+
+
 def damaged(store: Store, captures: Collection[str]) -> Iterator[tuple[Path, str]]:
     """Refs that are not what was written, and captures that are stored and have none."""
     folder = store.folder / CAPTURES

@@ -268,7 +268,12 @@ class Snapshot:
     def below(self, folder: bytes, lost: list[bytes] | None = None) -> Iterator[tuple[bytes, Seen]]:
         """Everything in a folder of the work tree and in those in it. Folders that cannot be read are put
         into `lost`; without one, raises as `children`."""
-        stack = [(folder, self.seen(folder))]
+        start = self.seen(folder)
+        if start.why == LOST and lost is None:
+            raise NotFound(
+                f"{folder.decode(errors='replace')} is not known any more: {LOST}", code="not_stored"
+            )
+        stack = [(folder, start)]
         while stack:
             path, here = stack.pop()
             try:

@@ -14,7 +14,7 @@ from recorder.capture import Look, Tree
 from recorder.capturing import mending
 from recorder.capturing.past import Moment
 from recorder.home import open_home
-from recorder.states import PathState
+from recorder.states import ABSENT, UNKNOWN, PathState
 from tests.capture.helpers import (
     blob_id,
     make_repository,
@@ -214,3 +214,92 @@ def test_the_next_capture_goes_on(world: World, damage: str) -> None:
         tree.release(world.commits[:1])
         tree.collect(world.commits[1:])
     world.check(1, 2, 3)
+
+
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "the store deleted": lambda store: shutil.rmtree(store),
+    "a file for a store": lambda store: a_file_instead(store),
+    "no objects": lambda store: shutil.rmtree(store / "objects"),
+    "a file for objects": lambda store: a_file_instead(store / "objects"),
+    "no packs": lambda store: shutil.rmtree(store / "objects/pack"),
+    "the first pack gone": lambda store: packs(store)[0].unlink(),
+    "the last pack gone": lambda store: packs(store)[-1].unlink(),
+    "the first pack cut": lambda store: cut(packs(store)[0], 200),
+    "the second pack cut": lambda store: cut(packs(store)[1], 500),
+    "the last pack cut": lambda store: cut(packs(store)[-1], 300),
+    "the last pack empty": lambda store: cut(packs(store)[-1], 0),
+    "all packs cut": lambda store: [cut(pack, 250) for pack in packs(store)],
+    "the first pack flipped": lambda store: flip(packs(store)[0], 100),
+    "the second pack flipped": lambda store: flip(packs(store)[1], 20_000),
+    "the last pack flipped": lambda store: flip(packs(store)[-1], 150),
+    "all packs flipped": lambda store: [flip(pack, 60) for pack in packs(store)],
+    "packs of NULs": lambda store: [nul(pack) for pack in packs(store)],
+    "collected by hand without refs": lambda store: (
+        shutil.rmtree(store / "refs"),
+        (store / "refs").mkdir(),
+        run_git(store, "gc", "-q", "--prune=now"),
+    ),
+}
+"""Damage that may cost contents."""
+
+
+@pytest.mark.parametrize("damage", LOSSES)
+def test_the_capture_after_a_loss_is_whole(world: World, damage: str) -> None:
+    """Where objects are gone or damaged, the next capture goes through and is complete, its delta is exact,
+    from the log where the store does not know any more, and the one after it has nothing to do with it."""
+    LOSSES[damage](world.store)
+    write(world.root / "sub/b", "3")
+    write(world.root / "sub/deep/d", "4")
+    (world.root / "a").unlink()
+    look = world.capture()
+    delta = {change.path: (change.before, change.after.kind) for change in look.delta}
+    unseen = {path for path, (before, _) in delta.items() if before == UNKNOWN}
+    assert {path: delta[path] for path in delta.keys() - unseen} | {b"sub/deep/d": (ABSENT, "file")} == {
+        b"a": (world.states[2][b"a"], "absent"),
+        b"sub/b": (world.states[2][b"sub/b"], "file"),
+        b"sub/deep/d": (ABSENT, "file"),
+    }
+    assert unseen <= {b"sub/deep", b"sub/deep/d"}, "what did not change since is known by its times"
+    write(world.root / "sub/b", "5")
+    assert [change.path for change in world.capture().delta] == [b"sub/b"]
+    assert world.examine() <= {"lost", "object"}
+
+
+@pytest.mark.parametrize("damage", LOSSES)
+def test_what_is_lost_is_told_and_what_is_intact_stays(world: World, damage: str) -> None:
+    """After mending each capture is whole, or what it lost is named, and the rest is there byte for byte; git
+    reads, checks and packs the store."""
+    LOSSES[damage](world.store)
+    told = world.examine()
+    world.mend()
+    lost = {loss.commit: loss for loss in mending.losses(world.home, world.work_tree, world.commits)}
+    assert told
+    left = []
+    for number, commit in enumerate(world.commits):
+        if commit not in lost:
+            left.append((number, commit, set()))
+        elif not lost[commit].whole:
+            rest = mending.keep_the_rest(world.home, world.work_tree, lost[commit])
+            left.append((number, rest, {note.path for note in lost[commit].paths}))
+    mending.let_go(world.home, world.work_tree)
+    for number, commit, missing in left:
+        check_rest(world, world.states[number], commit, missing)
+    with world.tree() as tree:
+        tree.collect([commit for _, commit, _ in left])
+        tree.fsck()
+    for number, commit, missing in left:
+        check_rest(world, world.states[number], commit, missing)
+
+
+def check_rest(world: World, was: dict[bytes, PathState], commit: str, missing: set[bytes]) -> None:
+    def gone(path: bytes) -> bool:
+        return any(path == one or path.startswith(one + b"/") for one in missing)
+
+    with world.tree() as tree:
+        assert dict(tree.walk(commit)) == {path: state for path, state in was.items() if not gone(path)}
+        for path, state in was.items():
+            stored = tree.state(commit, path)
+            assert stored == (UNKNOWN if gone(path) else state)
+            if stored.oid:
+                assert blob_id(tree.blob(stored.oid)) == stored.oid
+        assert {note.path for note in tree.notes(commit)[1]} == missing

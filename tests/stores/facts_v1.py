@@ -14,6 +14,7 @@ from recorder.events import (
     BranchLeft,
     Captured,
     CaptureFailed,
+    CaptureLost,
     CaptureRefused,
     CheckpointLabelled,
     CheckpointPinned,
@@ -147,7 +148,7 @@ FACTS: tuple[Fact, ...] = (
         unknown=_NOTES,
         skipped=3,
         files=120,
-        git=GitPosition(_OID, "refs/heads/main", "merge"),
+        git=GitPosition(_OID, "refs/heads/main", "merge", _OID, _OID, 4_096),
         late=True,
     ),
     EntryAdded(
@@ -230,5 +231,7 @@ FACTS: tuple[Fact, ...] = (
     CheckpointLabelled(**_tree(), checkpoint="c0123456789ab", label="good"),
     CheckpointLabelled(**_tree(), checkpoint="c0123456789ab", label=None),
     CheckpointRetired(**_tree(), checkpoint="c0123456789ab", capture="cap1", reason="older than 30 days"),
+    CaptureLost(**_tree(), capture="cap1", commit=_OID, why="a pack is damaged", unknown=_NOTES),
+    CaptureLost(**_tree(), capture="cap2", commit="", why="the store was deleted", unknown=()),
     SessionEnded(**_session(), reason="quit"),
 )
