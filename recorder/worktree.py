@@ -144,7 +144,8 @@ def _too_big(folder: bytes, home: Home) -> bool:
     """Counted as it is first, which needs no git; then without what is ignored."""
     if _count(folder, None) <= MAX_FOLDER_FILES:
         return False
-    with tempfile.TemporaryDirectory(prefix="counting-", dir=home.folder) as scratch:
+    beside = home.folder if os.access(home.folder, os.W_OK) else None  # who only asks may have no home yet
+    with tempfile.TemporaryDirectory(prefix="counting-", dir=beside) as scratch:
         for part in ("objects", "refs"):
             (Path(scratch) / part).mkdir()
         (Path(scratch) / "HEAD").write_text("ref: refs/heads/none\n")
