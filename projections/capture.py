@@ -270,6 +270,7 @@ class CaptureReactor:
                 ),
                 previous=last_commit(self._views, work_tree.stream),
                 previous_at=standing_since(self._views.connection, work_tree.stream),
+                looked_at=changes.last_look(self._views.connection, work_tree.stream.hex) or None,
                 named=changes.newly_named(self._views.connection, work_tree.stream.hex, ask.stream.hex)
                 | ask.named,
                 contents=earlier_contents(self._views, self._log, ask.stream.hex) if ask.reference_at else {},

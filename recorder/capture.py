@@ -53,12 +53,13 @@ class Look(msgspec.Struct, frozen=True):
 
 class _Wanted(msgspec.Struct, frozen=True):
     """Which moment's state a capture is to show, as the arguments of `Tree.capture` say; `outdated`: the
-    capture before it was made after that moment."""
+    capture before it was made after that moment; it began to read at `looked_at` (ns)."""
 
     reference_at: int | None
     deadline: int | None = None
     contents: Mapping[bytes, bytes] = MappingProxyType({})
     outdated: bool = False
+    looked_at: int | None = None
 
     def moment(self, now: int) -> int | None:
         """The moment (ns), asked when all is read; None: what is there now."""
@@ -107,6 +108,7 @@ class Tree:
         *,
         previous: str | None,
         previous_at: int | None = None,
+        looked_at: int | None = None,
         named: Collection[bytes] = (),
         reference_at: int | None = None,
         contents: Mapping[bytes, bytes] = MappingProxyType({}),
@@ -119,14 +121,16 @@ class Tree:
         `named` are absolute paths that tools named: kept although they are ignored or outside, now and
         from now on. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
         absolute path, what stood there before; also what `previous` has of it, where that was first
-        seen after it, at `previous_at` (ns). Where reading is not done by `deadline` (ns), when the agent
-        goes on, that moment is taken for it. Nothing is written where nothing changed.
+        seen after it, at `previous_at` (ns). `looked_at` (ns) is when the last capture that saw `previous`
+        began to read: what is older and differs came with a folder that was moved. Where reading is not done
+        by `deadline` (ns), when the agent goes on, that moment is taken for it. Nothing is written where
+        nothing changed.
 
         Raises Refused where the work tree is not the same any more, StoreFailure where the tree could not
         be listed or the store not be written: the capture is lost then.
         """
         outdated = previous_at is not None and reference_at is not None and previous_at > reference_at
-        wanted = _Wanted(reference_at, deadline, contents, outdated)
+        wanted = _Wanted(reference_at, deadline, contents, outdated, looked_at)
         self._prepare()
         written = 0
         with contextlib.suppress(NotFound, IntegrityFailure):
@@ -161,7 +165,14 @@ class Tree:
             after = self._views.snapshot(commit)
             delta = self._delta(found, previous, before, after)
             if reference_at is not None:
-                unsure = late.paths(found, before, delta, reference_at, all_of_it=wanted.outdated)
+                unsure = late.paths(
+                    found,
+                    before,
+                    delta,
+                    reference_at,
+                    all_of_it=wanted.outdated,
+                    looked_at=wanted.looked_at,
+                )
                 if unsure:
                     earlier = {
                         self.key(path): batch.whole(content) for path, content in wanted.contents.items()
