@@ -40,6 +40,9 @@ STALE_NS = 600 * 10**9
 FRESH_NS = 10 * 10**9
 """What another process read of a prompt or a run's end can be answered for so long."""
 
+AT_ONCE_NS = 1_000_000_000
+"""A prompt that is answered within this time is not late for having been read by another process."""
+
 STEP_FRESH_NS = 1_500_000_000
 """For so long after its tools returned the model is taken to think about a step."""
 
@@ -119,11 +122,12 @@ class CaptureReactor:
         return found
 
     def _fresh(self, asks: Sequence[Ask]) -> list[Ask]:
-        """Of what another process read: whoever read a prompt may have read lines of its run with it."""
+        """Of what another process read: a prompt that stood for a while may have its run on disk already."""
+        ages = [(self._now() - ask.at, ask) for ask in asks if ask.moment != "start"]
         return [
-            msgspec.structs.replace(ask, late=True)
-            for ask in asks
-            if ask.moment != "start" and self._now() - ask.at < FRESH_NS
+            msgspec.structs.replace(ask, late=ask.late or age > AT_ONCE_NS)
+            for age, ask in ages
+            if age < FRESH_NS
         ]
 
     def capture_step(self) -> Captured | CaptureFailed | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -218,3 +219,139 @@ def within_lock(within: Within, lock: str) -> Any:
     from recorder.home import open_home
 
     return open_home(within.home).lock(lock)
+
+
+@AGENTS
+def test_the_captures_of_steps_live_as_long_as_the_checkpoint_of_their_run(
+    kind: str, within: Within, folder: Path
+) -> None:
+    """Of a pinned checkpoint the steps stay, those of a retired one go; what is kept can be gone back to."""
+    agent = within.agent(kind, folder)
+    with within.watching() as watcher:
+        watcher.steps = True
+        for number in (1, 2, 3):
+            watcher.prompt(agent, "go", writes("a.txt", f"{number}\n"), writes("b.txt", f"{number}\n"))
+            time.sleep(APART)
+    within.run("pin", "1", cwd=folder)
+    pruned = prune(within, checkpoints=1)
+    assert [(one.candidate.number, one.retire) for one in pruned.verdicts] == [
+        (1, False),
+        (2, True),
+        (3, False),
+    ]
+    assert within.run("cat", "1.2", "a.txt", cwd=folder).out == b"1\n"
+    assert within.run("cat", "1.2", "b.txt", cwd=folder, check=3).err
+    assert within.run("cat", "3.2", "a.txt", cwd=folder).out == b"3\n"
+    assert "retired" in within.run("cat", "2.2", "a.txt", cwd=folder, check=3).err
+    done = within.json("rewind", "1.2", "--files", "--scope", "tree", cwd=folder)
+    assert done["status"] == "done"
+    assert (folder / "a.txt").read_text() == "1\n" and not (folder / "b.txt").exists()
+
+
+def prune(within: Within, *, checkpoints: int) -> Any:
+    from cli.policy import policy_of
+    from projections.prune import prune as let_go
+    from recorder.retention import Limits
+
+    with within.recording() as recording:
+        later = time.time_ns() + 31 * 86_400 * 10**9
+        return let_go(
+            recording.home, recording.log, recording.views, Limits(90, checkpoints), later, policy_of
+        )
+
+
+@AGENTS
+def test_a_persons_edit_between_two_calls_is_kept(kind: str, within: Within, folder: Path) -> None:
+    """One run wrote a file twice and a person in between: with a capture there each has their own change, and
+    taking the run back leaves the person's."""
+    agent = within.agent(kind, folder)
+    lines = [f"line {number}\n" for number in range(9)]
+    (folder / "a.txt").write_text("".join(lines))
+    with within.watching() as watcher:
+        watcher.steps = True
+        agent.give("go")
+        watcher.look(agent)
+        time.sleep(APART)
+        agent.write("a.txt", "".join(["agent\n", *lines[1:]]))
+        watcher.look(agent)
+        time.sleep(APART)
+        (folder / "a.txt").write_text("".join(["agent\n", *lines[1:8], "person\n"]))
+        time.sleep(APART)
+        agent.shell("…", lambda: (folder / "b.txt").write_text("b\n"))
+        watcher.look(agent)
+        agent.done()
+        watcher.look(agent)
+    done = within.json("rewind", "1", "--files", cwd=folder)
+    assert (done["status"], done["files"]["delete"]) == ("done", ["b.txt"])
+    assert (folder / "a.txt").read_text() == "".join([*lines[:8], "person\n"])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_captures_at_any_moment_do_not_change_whose_a_change_is(
+    seed: int, within: Within, folder: Path
+) -> None:
+    """Another session's captures fall between a tool's write and its line, between two writes of one call,
+    beside a tool in the background: what agent and person changed is told apart as it is without them."""
+    chance = random.Random(seed)
+    agent, other = within.agent(chance.choice(["pi", "claude"]), folder), within.agent("pi", folder)
+    with within.watching() as watcher:
+        watcher.steps = True
+
+        def captured() -> None:
+            if chance.random() < 0.5:
+                other.give("look")
+                watcher.look(other)
+                other.done()
+                watcher.look(other)
+
+        def act(name: str, number: int) -> None:
+            for half in ("one", "two"):
+                (folder / name).write_text(f"{half} {number}\n")
+                captured()
+
+        agent.give("go")
+        watcher.look(agent)
+        for number in range(4):
+            time.sleep(APART)
+            if chance.random() < 0.5:
+                agent.write(f"named-{number}", f"{number}\n")
+            else:
+                agent.shell("…", lambda number=number: act(f"shell-{number}", number))
+            captured()
+            watcher.look(agent)
+            captured()
+            time.sleep(APART)
+            (folder / f"person-{number}").write_text(f"{number}\n")
+        time.sleep(APART)
+        agent.done()
+        watcher.look(agent)
+        with within.recording() as recording:
+            live = rows(recording.views)
+            rebuild(recording.views)
+            assert rows(recording.views) == live
+    shown = within.json("show", "1", "--session", agent.session, cwd=folder)["files"]
+    whose = {one["path"]: one["by"] for one in shown}
+    assert whose == {path: "other" if path.startswith("person") else "session" for path in whose}
+    assert sum(path.startswith(("named", "shell")) for path in whose) == 4
+    done = within.json("rewind", "1", "--session", agent.session, "--files", cwd=folder)
+    assert done["status"] == "done"
+    left = {path.name for path in folder.iterdir() if "-" in path.name}
+    assert left == {f"person-{number}" for number in range(4)}
+
+
+def test_a_watcher_captures_steps_by_itself(recorder: Recorder, folder: Path) -> None:
+    """The real command, while the model thinks; a next step that comes at once has none before it."""
+    with recorder.watching():
+        agent = recorder.pi(folder)
+        agent.give("go")
+        time.sleep(1.0)
+        for number in (1, 2):
+            agent.write("a.txt", f"{number}\n")
+            time.sleep(0.8)
+        agent.done()
+        recorder.wait_for(folder, agent.session, 1)
+    first, second, answer = recorder.json("show", "1", cwd=folder)["steps"]
+    assert first["after"] == second["before"] != second["after"] == answer["before"]
+    assert recorder.run("cat", "1.2", "a.txt", cwd=folder).out == b"1\n"
+    moments = [one["data"]["moment"] for one in recorder.json("log", "--type", "Captured", cwd=folder)]
+    assert moments.count("step") == 2
