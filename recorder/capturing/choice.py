@@ -30,13 +30,13 @@ from recorder.worktree import WorkTree
 
 class Surroundings:
     """What a scan must not enter: the recorder's home, folders that have a store of their own, and file
-    systems that the system makes up."""
+    systems that the system makes up or that show the tree once more."""
 
     def __init__(self, home: Home, tree: WorkTree) -> None:
         status = home.folder.stat()
         self._home = (status.st_dev, status.st_ino)
         self._root = tree.path.rstrip(b"/")
-        self._made_up = mounts.made_up()
+        self._made_up, self._twins = mounts.made_up(), mounts.twins(tree.path)
         self._stores = {entry.name for entry in home.trees.iterdir()} - {tree.stream.hex}
 
     def claim(self, path: bytes, status: os.stat_result) -> str | None:
@@ -45,6 +45,8 @@ class Surroundings:
             return "the recorder's own home"
         if status.st_dev in self._made_up:
             return mounts.reason(self._made_up[status.st_dev])
+        if self._twins and self._root + b"/" + path in self._twins:
+            return "a part of this tree that is bound into it once more"
         if self._stores:
             stream = events.tree_stream(self._root + b"/" + path, status.st_dev, status.st_ino)
             if stream.hex in self._stores:
