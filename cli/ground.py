@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,10 +91,12 @@ class TreeGround:
                 "another rewind was made in this work tree meanwhile; look at it and repeat", code="changed"
             )
         git = list(history.git.values())[-1] if history.git else None
+        in_sight: set[bytes] = set()
         if not secured:
             look = self._tree.look(previous=previous, named=self.named())
             since = changes.last_look(connection, self._work_tree.stream.hex)
             history = with_pending(history, look, since)
+            in_sight = {change.path for change in look.delta if change.after.known}
             git = look.git
         where = locate(self._tree)
         found = attribute(history, locate=where, contains=self._contains)
@@ -107,7 +109,7 @@ class TreeGround:
             operations=history.operations,
             unseen=unseen_writes(history, found, locate=where),
             disk=Disk(
-                state=self._state_of(previous),
+                state=self._state_of(previous, in_sight),
                 children=self._children,
                 merge_texts=self._merging.merge_texts,
                 lacking=self._merging.lacking if secured else self._lacking,
@@ -116,13 +118,15 @@ class TreeGround:
             paths=lambda: self._paths(previous, history),
         )
 
-    def _state_of(self, commit: str | None) -> StateOf:
-        """What stands on disk; `skipped` for what captures leave out by policy, whatever stands there."""
+    def _state_of(self, commit: str | None, in_sight: Collection[bytes]) -> StateOf:
+        """What stands on disk; `skipped` for what captures leave out by policy, whatever stands there.
+        `in_sight` are paths that the next capture holds, whatever the last one says of them."""
 
         @functools.cache
         def state(path: bytes) -> PathState:
-            left_out = commit is not None and self._tree.state(commit, path).kind == "skipped"
-            return SKIPPED if left_out else self._tree.current(path)
+            if commit is None or path in in_sight or self._tree.state(commit, path).kind != "skipped":
+                return self._tree.current(path)
+            return SKIPPED
 
         return state
 
