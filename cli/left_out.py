@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import path_text
-from recorder.errors import NotFound
+from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from recorder.planning.planned import Warned
 from recorder.planning.routes import inside
 
@@ -24,21 +24,27 @@ IGNORED = "ignored"
 def left_out_warnings(
     tree: Tree, work_tree: WorkTree, target: str | None, newest: str | None, paths: tuple[bytes, ...]
 ) -> list[Warned]:
-    """Warnings for what was left out at the target's capture and is gone now, and for what was made since
-    and is left out; `paths` narrows as in the plan. Ignored files come and go: they are told only when
-    gone."""
+    """Warnings for what was left out at the target's capture and is gone now, for what is left out only
+    since, and for what cannot be read any more; `paths` narrows as in the plan. Ignored files come and go:
+    they are told only when gone."""
     if target is None:
         return []
-    then = {note.path: note for note in _skipped(tree, target) if inside(note.path, paths)}
-    gone = [note for note in then.values() if not _stands(work_tree, note.path)]
+    skipped_then, unknown_then = _noted(tree, target, paths)
+    skipped, unknown = _noted(tree, newest or target, paths)
+    gone = [note for note in skipped_then.values() if not _stands(work_tree, note.path)]
     made = [
         note
-        for note in _skipped(tree, newest or target)
-        if note.path not in then
+        for note in skipped.values()
+        if note.path not in skipped_then
         and not note.why.startswith(IGNORED)
-        and inside(note.path, paths)
-        and not tree.state(target, note.path).present
         and _stands(work_tree, note.path)
+    ]
+    unread = [
+        note
+        for note in unknown.values()
+        if note.path not in unknown_then
+        and tree.state(target, note.path).known
+        and not tree.current(note.path).known
     ]
     warnings = []
     if gone:
@@ -47,14 +53,24 @@ def left_out_warnings(
         )
     if made:
         warnings.append(Warned("left_out", f"left out of captures, so left as they are: {_listed(made)}"))
+    if unread:
+        warnings.append(Warned("unreadable", f"not known now, so left as they are: {_listed(unread)}"))
     return warnings
 
 
-def _skipped(tree: Tree, commit: str) -> list[PathNote]:
+def _noted(
+    tree: Tree, commit: str, paths: tuple[bytes, ...]
+) -> tuple[dict[bytes, PathNote], dict[bytes, PathNote]]:
+    """What a capture left out and what it could not read, by path."""
     try:
-        return tree.notes(commit)[0]
-    except NotFound:
-        return []
+        skipped, unknown = tree.notes(commit)
+    except (NotFound, IntegrityFailure, StoreFailure):
+        return {}, {}
+    return _within(skipped, paths), _within(unknown, paths)
+
+
+def _within(notes: Sequence[PathNote], paths: tuple[bytes, ...]) -> dict[bytes, PathNote]:
+    return {note.path: note for note in notes if inside(note.path, paths)}
 
 
 def _stands(work_tree: WorkTree, path: bytes) -> bool:

@@ -8,7 +8,6 @@ import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from recorder.errors import RecorderError, Refused
 from recorder.events import RewindFailed, RewindPlanned
@@ -134,28 +133,25 @@ def _tidy_up(recording: Recording, work_tree: WorkTree, files: Tree) -> None:
     """Remove what the last applied rewind displaced, and record what it wrote."""
     from projections import changes
     from projections.capture import last_commit
-    from recorder.applying.recovery import sweep
+    from recorder.applying.recovery import newest_applied, sweep
+    from recorder.rewind import restored
 
     connection = recording.views.connection
     recording.views.catch_up()
     tree = work_tree.stream.hex
-    if tree not in half_done(connection):
+    facts = list(recording.log.stream(work_tree.stream))
+    newest = newest_applied(facts)
+    if newest is None or tree not in half_done(connection):
         return
-    sweep(recording.log.stream(work_tree.stream), work_tree.path)
-    newest = connection.execute(
-        "SELECT operation, stream FROM operations WHERE tree = ? AND state = 'applied'"
-        " ORDER BY position DESC LIMIT 1",
-        (tree,),
-    ).fetchone()
+    sweep(facts, work_tree.path)
     record_capture(
         recording.log,
         files,
         work_tree.stream,
-        Occasion(
-            moment="rewound", source="watch", session=UUID(newest["stream"]), operation=newest["operation"]
-        ),
+        Occasion(moment="rewound", source="watch", session=newest.session, operation=newest.operation),
         previous=last_commit(recording.views, work_tree.stream),
         named=changes.newly_named(connection, tree),
+        restored=restored(newest),
     )
     recording.views.catch_up()
 

@@ -110,6 +110,7 @@ class Tree:
         previous_at: int | None = None,
         looked_at: int | None = None,
         named: Collection[bytes] = (),
+        restored: Collection[bytes] = (),
         reference_at: int | None = None,
         contents: Mapping[bytes, bytes] = MappingProxyType({}),
         deadline: int | None = None,
@@ -119,7 +120,8 @@ class Tree:
         mended, and the delta is what the past tells.
 
         `named` are absolute paths that tools named: kept although they are ignored or outside, now and
-        from now on. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
+        from now on. `restored` are paths, relative or absolute, that an earlier capture had and that are
+        back: kept whatever their size. What changed after `reference_at` (ns) is unknown, unless `contents` has, by
         absolute path, what stood there before; also what `previous` has of it, where that was first
         seen after it, at `previous_at` (ns). `looked_at` (ns) is when the last capture that saw `previous`
         began to read: what is older and differs came with a folder that was moved. Where reading is not done
@@ -134,12 +136,12 @@ class Tree:
         self._prepare()
         written = 0
         with contextlib.suppress(NotFound, IntegrityFailure):
-            look = self._capture(previous, named, wanted, dry=False)
+            look = self._capture(previous, named, wanted, restored, dry=False)
             if not self._torn:
                 return look
             written = look.written
         self._mend()
-        look = self._capture(previous, named, wanted, dry=False)
+        look = self._capture(previous, named, wanted, restored, dry=False)
         return msgspec.structs.replace(look, written=look.written + written)
 
     def look(
@@ -150,7 +152,15 @@ class Tree:
             layout.prepare(self._store.folder)
         return self._capture(previous, named, _Wanted(reference_at), dry=True)
 
-    def _capture(self, previous: str | None, named: Collection[bytes], wanted: _Wanted, *, dry: bool) -> Look:
+    def _capture(
+        self,
+        previous: str | None,
+        named: Collection[bytes],
+        wanted: _Wanted,
+        restored: Collection[bytes] = (),
+        *,
+        dry: bool,
+    ) -> Look:
         self._asked = None
         still_there(self._tree)
         began_at = time.time_ns()
@@ -158,7 +168,9 @@ class Tree:
         self._batch = batch = Batch(self._store, dry=dry)
         try:
             before = self._snapshot_before(previous)
-            found = self._find(before or self._stand_in(previous), named, batch, began_at)
+            found = self._find(
+                before or self._stand_in(previous), named, frozenset(restored), batch, began_at
+            )
             reference_at = wanted.moment(time.time_ns())
             position, facts = self._position()
             commit = trees.write(found, facts, batch.add)
@@ -217,7 +229,14 @@ class Tree:
                 return self._snapshot(moment.commit)
         return None
 
-    def _find(self, before: Snapshot | None, named: Collection[bytes], batch: Batch, began_at: int) -> Found:
+    def _find(
+        self,
+        before: Snapshot | None,
+        named: Collection[bytes],
+        restored: frozenset[bytes],
+        batch: Batch,
+        began_at: int,
+    ) -> Found:
         try:
             with OpenFolders(self._tree.path) as folders:
                 root = self._scan(before, folders, batch, began_at)
@@ -227,7 +246,7 @@ class Tree:
             ) from error
         found = Found(root, {})
         per_file = self._tree.kind == "per-file"
-        keys = self._roots.keys(named) | (before.outside.keys() if before else set())
+        keys = self._roots.keys(named) | restored | (before.outside.keys() if before else set())
         beside = [key for key in keys if key.startswith(b"/") or per_file or not found.covers(key)]
         found.outside = outside.look_at(
             beside,
@@ -235,7 +254,7 @@ class Tree:
             self._cache,
             batch,
             self._policy.max_outside_bytes,
-            before.state if before else lambda _: None,
+            lambda key: key in restored or (before is not None and before.state(key).present),
             began_at,
         )
         return found

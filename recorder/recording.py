@@ -79,13 +79,14 @@ def record_capture(
     previous_at: int | None = None,
     looked_at: int | None = None,
     named: Collection[bytes] = (),
+    restored: Collection[bytes] = (),
     contents: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Captured | CaptureFailed:
     """Capture and append the outcome; a capture that fails is an outcome too.
 
     `previous` is the commit of the last capture in the stream, whose state was seen at `previous_at` (ns) at
-    the latest; `looked_at` is as of `Tree.capture`; `contents` are earlier contents of named files, by path, that the agent's log holds. Raises
-    LogFailure where the log cannot take it.
+    the latest; `looked_at`, `named` and `restored` are as of `Tree.capture`; `contents` are earlier contents of named
+    files, by path, that the agent's log holds. Raises LogFailure where the log cannot take it.
     """
     from recorder.capturing.late import WHY as LATE
 
@@ -96,6 +97,7 @@ def record_capture(
             previous_at=previous_at,
             looked_at=looked_at,
             named=named,
+            restored=restored,
             reference_at=occasion.reference_at,
             contents=contents,
             deadline=occasion.deadline,

@@ -145,7 +145,7 @@ def carry_out(
         before_step("finish")
         left = finish(work_tree.path, plan.steps, planned.private, before_effect=before_step)
         before_step("after")
-        _record_own_writes(log, tree, work_tree, ground, undertaking, operation)
+        _record_own_writes(log, tree, work_tree, ground, planned)
         kept = report.kept + left
         in_part = failed or plan.conflict or plan.unrecovered or kept
         status = "partial" if in_part else "done"
@@ -276,14 +276,19 @@ def _record_own_writes(
     tree: Tree,
     work_tree: WorkTree,
     ground: Ground,
-    undertaking: Undertaking,
-    operation: str,
+    planned: RewindPlanned,
 ) -> None:
     record_capture(
         log,
         tree,
         work_tree.stream,
-        Occasion(moment="rewound", source="watch", session=undertaking.session, operation=operation),
+        Occasion(moment="rewound", source="watch", session=planned.session, operation=planned.operation),
         previous=ground.last_commit(),
         named=ground.named(),
+        restored=restored(planned),
     )
+
+
+def restored(planned: RewindPlanned) -> list[bytes]:
+    """The files that a rewind put where they were: captured once, and so captured on, whatever their size."""
+    return [step.path for step in planned.steps if step.after.kind == "file"]

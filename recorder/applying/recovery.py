@@ -49,6 +49,18 @@ def recover(
     return Recovered("it was interrupted; everything is as before", ())
 
 
+def newest_applied(facts: Iterable[Fact]) -> RewindPlanned | None:
+    """The last rewind that was applied."""
+    planned: dict[str, RewindPlanned] = {}
+    newest: RewindPlanned | None = None
+    for fact in facts:
+        if isinstance(fact, RewindPlanned):
+            planned[fact.operation] = fact
+        elif isinstance(fact, RewindApplied):
+            newest = planned.get(fact.operation, newest)
+    return newest
+
+
 def sweep(
     facts: Iterable[Fact], root: bytes, *, before_effect: Hook = lambda _: None
 ) -> tuple[PathNote, ...]:
@@ -57,13 +69,7 @@ def sweep(
     Older ones have left nothing: each operation begins with this. What a failed one has kept beside
     the paths that it could not recover is the user's. Returns what could not be removed.
     """
-    planned: dict[str, RewindPlanned] = {}
-    newest: RewindPlanned | None = None
-    for fact in facts:
-        if isinstance(fact, RewindPlanned):
-            planned[fact.operation] = fact
-        elif isinstance(fact, RewindApplied):
-            newest = planned.get(fact.operation, newest)
+    newest = newest_applied(facts)
     if newest is None:
         return ()
     return finish(root, newest.steps, newest.private, before_effect=before_effect)

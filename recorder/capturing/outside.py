@@ -16,7 +16,6 @@ from recorder.capturing.statcache import StatCache, known_id, record
 from recorder.capturing.store import LARGE
 from recorder.policy import size
 from recorder.private import inside_never_captured
-from recorder.states import PathState
 
 CACHE = b"\0outside"
 """The stat cache's folder for these; no folder has this name."""
@@ -53,7 +52,7 @@ def look_at(
     cache: StatCache,
     contents: Contents,
     limit: int,
-    held: Callable[[bytes], PathState | None],
+    held: Callable[[bytes], bool],
     now: int,
 ) -> dict[bytes, Leaf]:
     """The leaf at each key. A file larger than `limit` is skipped unless `held` says it was captured."""
@@ -62,8 +61,7 @@ def look_at(
     leaves: dict[bytes, Leaf] = {}
     with OpenFolders(b"/") as folders:
         for key in sorted(keys):
-            state = held(key)
-            allowed = None if state is not None and state.present else limit
+            allowed = None if held(key) else limit
             leaf, seen = _look(roots.absolute(key), folders, contents, allowed, cached.get(key), now)
             leaves[key] = leaf
             if seen:
