@@ -179,11 +179,19 @@ def _calls_by_step(connection: sqlite3.Connection, stream: str, run: str) -> dic
     return steps
 
 
+def _stored_notes(recording: Recording, tree: str, commit: str) -> tuple[list[PathNote], list[PathNote]]:
+    """Of a capture that the store has lost nothing is known any more."""
+    with stored_files(recording, tree) as files:
+        try:
+            return files.notes(commit)
+        except RecorderError as error:
+            return [], [PathNote(b".", error.message)]
+
+
 def _notes(recording: Recording, checkpoint: Checkpoint) -> tuple[list[PathNote], list[PathNote]]:
     if checkpoint.commit is None or checkpoint.tree is None or not checkpoint.restorable:
         return [], []
-    with stored_files(recording, checkpoint.tree) as files:
-        skipped, unknown = files.notes(checkpoint.commit)
+    skipped, unknown = _stored_notes(recording, checkpoint.tree, checkpoint.commit)
     known = {note.path for note in unknown}
     recorded = changes.unknown_paths(recording.views.connection, checkpoint.capture or "")
     return skipped, unknown + [note for note in recorded if note.path not in known]

@@ -317,6 +317,11 @@ class Tree:
         """What a capture says of a path, absolute or relative; unknown where the store has lost that."""
         return self.states(commit, [path])[path]
 
+    def stored_state(self, commit: str, path: bytes) -> PathState:
+        """The same for a reader of contents. Raises NotFound, IntegrityFailure or StoreFailure where the
+        store has lost it."""
+        return self._snapshot(commit).found(self._relative(path)).state
+
     def states(self, commit: str, paths: Collection[bytes]) -> dict[bytes, PathState]:
         try:
             snapshot = self._asked_for(commit)

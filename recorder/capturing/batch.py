@@ -39,9 +39,10 @@ class Batch:
         return self._dry or oid in self._stored or oid in self._pending
 
     def add(self, kind: bytes, content: bytes) -> bytes:
-        """Take an object in where it is new, and give its raw id."""
+        """Take an object in where it is new, and give its raw id; with `dry` in any case, so that it can be
+        read back whatever became of the stored one."""
         oid = object_id(kind, content)
-        if oid in self._stored or oid in self._pending:
+        if oid in self._pending or (oid in self._stored and not self._dry):
             return oid
         self._pending[oid] = (kind, content)
         self._weight += len(content)

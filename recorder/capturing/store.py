@@ -76,12 +76,16 @@ class Store:
             raise NotFound(
                 f"{oid.hex()} is not in the shadow store {self.folder}", code="not_stored"
             ) from None
-        except (ValueError, AssertionError, IndexError, EOFError, zlib.error, struct.error) as error:
+        except _damage() as error:
             raise IntegrityFailure(
                 f"object {oid.hex()} of the shadow store {self.folder} failed its integrity check: {error}"
             ) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound(f"the shadow store {self.folder} is gone", code="not_stored") from error
         except OSError as error:
-            raise StoreFailure(f"object {oid.hex()} of {self.folder} cannot be read: {error}") from error
+            raise StoreFailure(
+                f"object {oid.hex()} of {self.folder} cannot be read: {error.strerror}"
+            ) from error
         kind = next((kind for kind, known in _TYPE_NUMBERS.items() if known == number), b"")
         if object_id(kind, content) != oid:
             raise IntegrityFailure(
@@ -316,6 +320,14 @@ class Store:
         except OSError as error:
             raise StoreFailure(f"the shadow store {self.folder} cannot be read: {error.strerror}") from error
         return self._generation(), sizes
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """What dulwich raises over bytes that are no object, pack or index."""
+    from dulwich import errors
+
+    theirs = (errors.ChecksumMismatch, errors.FileFormatException, errors.ApplyDeltaError)
+    return (*theirs, ValueError, AssertionError, IndexError, EOFError, zlib.error, struct.error)
 
 
 def _raw(oid: bytes) -> Any:

@@ -220,6 +220,13 @@ class Snapshot:
 
     def seen(self, path: bytes) -> Seen:
         """What the capture says of a path: absolute, or relative to the work tree."""
+        try:
+            return self.found(path)
+        except UNREADABLE:
+            return Seen(UNKNOWN, why=LOST)
+
+    def found(self, path: bytes) -> Seen:
+        """The same, where what is lost is no answer: raises as `children`."""
         if inside_never_captured(path):
             return _BELOW["skipped"]
         if path in self.outside:
@@ -228,11 +235,8 @@ class Snapshot:
         if path.startswith(b"/") or self.per_file:
             return _BELOW["skipped"]
         here = self.root
-        try:
-            for name in path.split(b"/") if path else ():
-                here = self._views.children(here).get(name) or unnamed(here)
-        except UNREADABLE:
-            return Seen(UNKNOWN, why=LOST)
+        for name in path.split(b"/") if path else ():
+            here = self._views.children(here).get(name) or unnamed(here)
         return here
 
     def state(self, path: bytes) -> PathState:

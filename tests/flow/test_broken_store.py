@@ -1,0 +1,140 @@
+"""A store that was damaged behind the recorder's back: commands look, tell and go on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projections.views import rebuild
+from tests.flow.agents import Claude
+from tests.flow.within import Within, rows
+
+
+@pytest.fixture
+def within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Within:
+    return Within(tmp_path / "recorder", monkeypatch)
+
+
+def recorded(within: Within, folder: Path) -> Claude:
+    agent = Claude(within.claude_folder, folder)
+    with within.watching() as watcher:
+        watcher.prompt(agent, "first", lambda one: one.write("one.txt", "1\n" * 600))
+        watcher.prompt(agent, "second", lambda one: one.write("two.txt", "2\n" * 600))
+    return agent
+
+
+def the_store(within: Within) -> Path:
+    return next((within.home / "trees").glob("*/store.git"))
+
+
+def cut(store: Path) -> None:
+    for pack in (store / "objects/pack").glob("*.pack"):
+        pack.write_bytes(pack.read_bytes()[:100])
+
+
+def flip(store: Path) -> None:
+    for pack in (store / "objects/pack").glob("*.pack"):
+        content = bytearray(pack.read_bytes())
+        for place in range(14, len(content) - 20, 30):
+            content[place] ^= 0xFF
+        pack.write_bytes(content)
+
+
+def file_instead(store: Path) -> None:
+    shutil.rmtree(store)
+    store.write_text("a file\n")
+
+
+def objects_instead(store: Path) -> None:
+    shutil.rmtree(store / "objects")
+    (store / "objects").write_text("a file\n")
+
+
+ALL_GONE: dict[str, Callable[[Path], object]] = {
+    "deleted": shutil.rmtree,
+    "a file": file_instead,
+    "objects are a file": objects_instead,
+    "cut": cut,
+    "flipped": flip,
+}
+
+
+@pytest.fixture(params=ALL_GONE)
+def damage(request: pytest.FixtureRequest) -> Callable[[Path], object]:
+    return ALL_GONE[request.param]
+
+
+def looking(within: Within, folder: Path, agent: Claude) -> list[dict[str, Any]]:
+    """Every command that looks answers; the checkpoints as they are listed."""
+    for words in (("sessions",), ("tree",), ("log", agent.session), ("show", "1")):
+        within.run(*words, cwd=folder)
+    return within.json("checkpoints", agent.session, cwd=folder)  # type: ignore[no-any-return]
+
+
+def test_looking_goes_on(within: Within, folder: Path, damage: Callable[[Path], object]) -> None:
+    """Prompts and what they changed are listed all the same, by commands that repair nothing; reading a
+    content is an error that says what became of it, and a rewind writes nothing and names the path."""
+    agent = recorded(within, folder)
+    damage(the_store(within))
+
+    assert [one["number"] for one in looking(within, folder, agent)] == [2, 1]
+    read = within.run("cat", "2", "one.txt", cwd=folder, check=None)
+    assert (read.code, read.out) in ((3, b""), (5, b""))
+    (folder / "one.txt").write_text("mine\n")
+    back = within.run("rewind", "1", "--files", cwd=folder, check=None)
+    assert (folder / "one.txt").read_text() == "mine\n"
+    assert "one.txt" in back.out.decode() + back.err
+
+
+def test_the_next_prompt_is_captured_and_the_record_says_what_is_lost(
+    within: Within, folder: Path, damage: Callable[[Path], object]
+) -> None:
+    """The capture after the damage is whole and so are those that follow; what can still be gone back to is
+    complete or partial, with the reason, and really can be; folded anew the views say the same."""
+    agent = recorded(within, folder)
+    damage(the_store(within))
+    (folder / "notes.md").write_text("by hand\n")
+    with within.watching() as watcher:
+        watcher.prompt(agent, "third", lambda one: one.write("two.txt", "3\n"))
+        watcher.prompt(agent, "fourth", lambda one: one.write("three.txt", "4\n"))
+
+    listed = looking(within, folder, agent)
+    assert [one["state"] for one in listed][:2] == ["complete", "complete"]
+    assert {one["state"] for one in listed} <= {"complete", "partial", "lost"}
+    assert all(one["why_not"] for one in listed if one["state"] != "complete")
+    assert {one["state"] for one in listed[2:]} & {"partial", "lost"}
+    within.run("rewind", "3", "--files", cwd=folder)
+    assert (folder / "two.txt").read_text() == "2\n" * 600
+    assert not (folder / "three.txt").exists()
+    assert (folder / "notes.md").read_text() == "by hand\n"
+    within.run("prune", cwd=folder)
+    with within.recording() as recording:
+        assert list(recording.log.check()) == []
+        recording.views.catch_up()
+        live = rows(recording.views)
+        rebuild(recording.views)
+        assert rows(recording.views) == live
+
+
+def test_a_broken_store_stops_no_other(
+    within: Within, folder: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    """Another work tree is captured, gone back in and cleaned up while one is broken."""
+    recorded(within, folder)
+    broken = the_store(within)
+    damage(broken)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "f").write_text("before\n")
+    agent = Claude(within.claude_folder, other)
+    with within.watching() as watcher:
+        watcher.prompt(agent, "elsewhere", lambda one: one.write("f", "after\n"))
+    assert [one["state"] for one in looking(within, other, agent)] == ["complete"]
+    assert len(within.json("sessions", "--all", cwd=other)) == 2
+    within.run("rewind", "1", "--files", cwd=other)
+    assert (other / "f").read_text() == "before\n"
+    within.run("prune", cwd=other)
