@@ -24,19 +24,6 @@ EVERY = [*PLAIN, *(ROOTS if os.geteuid() == 0 else [])]
 SHAPES = [case for case in PLAIN if case.name.startswith(("kind", "rename", "link", "twin"))]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
-def within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Within:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    return Within(tmp_path / "recorder", monkeypatch)
-
-
 def came_back(cases: Sequence[Case], played: Played) -> None:
     assert [one.get("status") for one in played.told] == ["done"] * 3
     assert {case.name: said for case in cases if (said := complaints(case, played))} == {}
