@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,23 +16,6 @@ from recorder.worktree import resolve
 from tests.capture.helpers import commit_all, everything, look_once, make_repository, resolved, write
 from tests.flow.within import Within
 from tests.places.journey import Place, furnish, record, same, state, there_and_back
-
-
-@pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Mounts something for the test's time; skips where this is not allowed."""
-    done: list[Path] = []
-
-    def mount(*words: str, at: Path) -> Path:
-        at.mkdir(parents=True, exist_ok=True)
-        if subprocess.run(["mount", *words, str(at)], capture_output=True, check=False).returncode != 0:
-            pytest.skip("nothing can be mounted here")
-        done.append(at)
-        return at
-
-    yield mount
-    for place in reversed(done):
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def per_file(within: Within, folder: Path, *, cwd: Path | None = None) -> str:
