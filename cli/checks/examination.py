@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from cli.checks.problem import FAILURES, Gravity, Problem, words
 from recorder.errors import IntegrityFailure, RecorderError
 
 if TYPE_CHECKING:
+    from projections.views import Views
     from recorder.home import Home
     from recorder.log import EventLog
 
@@ -59,6 +62,7 @@ def _recorded(home: Home, step: Step) -> Iterator[Problem]:
             yield _not_examined("what is recorded", error)
             return
         with views:
+            yield from _run(_of_stores(home, views), step)
             yield from _run(_of_views(home, views.connection), step)
 
 
@@ -78,6 +82,17 @@ def _of_log(home: Home, log: EventLog) -> Checks:
     return {
         "the event log": lambda: check_chain(log),
         "the views": lambda: check_views(home, log),
+    }
+
+
+def _of_stores(home: Home, views: Views) -> Checks:
+    """One check a work tree: a store that cannot be read hides no other."""
+    from cli.checks.stores import check_store
+    from cli.checks.trees import kept_trees
+
+    return {
+        f"the store of {os.fsdecode(one.tree.path)}": partial(check_store, home, views, one.tree)
+        for one in kept_trees(views.connection)
     }
 
 
