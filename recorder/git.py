@@ -7,6 +7,7 @@ configuration says about ignoring still counts.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -95,9 +96,13 @@ def run(
     environment = environment | {"GIT_INDEX_FILE": os.fsdecode(index or git_dir + b"/no-index")}
     if stdin is None:
         return _execute([*command, *arguments], environment, None, deadline)
-    with _scratch_file() as file:
-        file.write(stdin)
-        file.seek(0)
+    with contextlib.ExitStack() as held:
+        try:
+            file = held.enter_context(_scratch_file())
+            file.write(stdin)
+            file.seek(0)
+        except OSError as error:
+            raise StoreFailure(f"there is no room for what git is to be asked: {error.strerror}") from error
         return _execute([*command, *arguments], environment, file, deadline)
 
 

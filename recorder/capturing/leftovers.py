@@ -66,20 +66,23 @@ def sweep(store: Path, *, older_than_s: float = 0) -> list[Path]:
 def reclaim(store: Path) -> list[Path]:
     """Remove the locks of dead processes, under the work tree's lock; what was removed. A living process is
     waited for. Raises StoreFailure where it does not end."""
-    found = locks(store)
-    if not found:
-        return []
+    if locks(store):
+        wait_for_git(store)
+    removed = []
+    for path in locks(store):
+        with contextlib.suppress(FileNotFoundError):
+            _remove(path)
+            removed.append(path)
+    return removed
+
+
+def wait_for_git(store: Path) -> None:
+    """Return when no git is at work in a store. Raises StoreFailure where it does not end."""
     deadline = time.monotonic() + PATIENCE_S
     while (owner := _at_work(store)) is not None:
         if time.monotonic() > deadline:
             raise StoreFailure(f"process {owner} is at work with git in the shadow store {store}")
         time.sleep(_AGAIN_S)
-    removed = []
-    for path in found:
-        with contextlib.suppress(FileNotFoundError):
-            _remove(path)
-            removed.append(path)
-    return removed
 
 
 def _at_work(store: Path) -> int | None:

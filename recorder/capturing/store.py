@@ -148,6 +148,7 @@ class Store:
         was killed here; to be called before anything else is written. Raises StoreFailure."""
         layout.prepare(self.folder)
         if self._collecting.exists():
+            leftovers.wait_for_git(self.folder)
             leftovers.reclaim(self.folder)
             leftovers.sweep(self.folder)
             self._end_collecting()

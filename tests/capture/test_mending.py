@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
 
-from recorder.capture import Look, Tree
-from recorder.capturing import mending
+from recorder.capture import Look, Policy, Tree
+from recorder.capturing import leftovers, mending
+from recorder.capturing.packs import Salvage
 from recorder.capturing.past import Moment
+from recorder.capturing.store import Store, object_id
+from recorder.errors import StoreFailure
 from recorder.home import open_home
 from recorder.states import ABSENT, UNKNOWN, PathState
 from tests.capture.helpers import (
     blob_id,
+    commit_all,
+    everything,
     make_repository,
     on_disk,
     resolved,
     run_git,
     write,
 )
-
-HOUR = 3600
+from tests.rights import BOUND_BY_MODES
 
 
 class World:
@@ -49,8 +58,6 @@ class World:
             yield Moment(look.commit, look.began_at, look.delta)
 
     def tree(self) -> Tree:
-        from recorder.capture import Policy
-
         return Tree(self.home, self.work_tree, Policy(), self.past)
 
     def capture(self) -> Look:
@@ -66,6 +73,14 @@ class World:
 
     def mend(self) -> set[str]:
         return {one.code for one in mending.mend(self.home, self.work_tree, self.commits)}
+
+    def check_all_but(self, lost: Collection[str]) -> None:
+        with self.tree() as tree:
+            for number, commit in enumerate(self.commits):
+                if commit not in lost:
+                    stored = dict(tree.walk(commit))
+                    assert stored == self.states[number]
+                    assert all(tree.holds(state.oid) for state in stored.values() if state.oid)
 
     def check(self, *numbers: int) -> None:
         """These captures are there byte for byte, and git finds nothing wrong."""
@@ -303,3 +318,208 @@ def check_rest(world: World, was: dict[bytes, PathState], commit: str, missing: 
             if stored.oid:
                 assert blob_id(tree.blob(stored.oid)) == stored.oid
         assert {note.path for note in tree.notes(commit)[1]} == missing
+
+
+@contextlib.contextmanager
+def git_at_work(store: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A living git in the store that waits for its input."""
+    command = ["git", f"--git-dir={store}", "cat-file", "--batch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_living_git_keeps_its_lock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for, then reported with its number; captures need no lock of git's and go on."""
+    monkeypatch.setattr(leftovers, "PATIENCE_S", 0.3)
+    write(world.store / "packed-refs.lock")
+    with git_at_work(world.store) as process:
+        with world.tree() as tree, pytest.raises(StoreFailure, match=str(process.pid)):
+            tree.release(world.commits[:1])
+        assert (world.store / "packed-refs.lock").exists()
+        write(world.root / "a", "4")
+        world.capture()
+    with world.tree() as tree:
+        tree.release(world.commits[:1])
+    assert not (world.store / "packed-refs.lock").exists()
+
+
+def test_a_git_that_outlived_its_recorder_is_waited_for(world: World) -> None:
+    """Whoever was killed while git packed the store left a mark: the next capture begins when git is done,
+    and takes away at once what it left."""
+    write(world.store.parent / "collecting")
+    write(world.store / "objects/pack/.tmp-1-pack-x.pack", "half")
+    with git_at_work(world.store) as process:
+        ended: list[float] = []
+
+        def end() -> None:
+            ended.append(time.monotonic())
+            process.kill()
+
+        timer = threading.Timer(0.4, end)
+        timer.start()
+        world.capture()
+        assert ended, "the capture did not wait"
+    assert not (world.store.parent / "collecting").exists()
+    assert leftovers.half_written(world.store) == []
+
+
+def test_old_leftovers_are_swept_and_young_ones_may_be_somebodys(world: World) -> None:
+    """Without a mark only what was not touched for hours is taken for a leftover."""
+    young, old = (world.store / f"objects/pack/tmp_pack_{name}" for name in ("young", "old"))
+    for path in (young, old):
+        write(path, "half")
+    os.utime(old, (time.time() - 7 * 3600,) * 2)
+    world.capture()
+    assert young.exists() and not old.exists()
+
+
+def test_a_store_is_not_packed_where_there_is_no_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs twice its size: it says so, with both numbers, and nothing is lost; with room it goes on."""
+    usage = shutil.disk_usage(world.store)
+    with world.tree() as tree:
+        assert tree.release(world.commits[:1])
+        used = tree.bytes_used()
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2 * used - 1))
+        with pytest.raises(StoreFailure, match="twice") as refused:
+            tree.collect(world.commits[1:])
+        assert refused.value.code == "no_room"
+        assert tree.release(world.commits[:1]), "there is still something to give back"
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2 * tree.bytes_used()))
+        tree.collect(world.commits[1:])
+        assert not tree.release(world.commits[:1])
+    world.check(1, 2)
+
+
+def test_a_collection_keeps_captures_whose_refs_are_lost(world: World) -> None:
+    """Also when git's own hand has not collected yet: they get their refs again before anything goes."""
+    shutil.rmtree(world.store / "refs")
+    with world.tree() as tree:
+        tree.collect(world.commits)
+    world.check(0, 1, 2)
+
+
+def test_lost_contents_are_found_where_they_still_stand(world: World) -> None:
+    """In the work tree at their path, or in the project's own repository, which is only read."""
+    write(world.root / "committed", "c" * 300)
+    write(world.root / "uncommitted", "u" * 300)
+    commit_all(world.root)
+    world.capture()
+    (world.root / "committed").unlink()
+    blobs = [world.states[-1][name].oid for name in (b"committed", b"uncommitted")]
+    pack = packs(world.store)[-1]
+    kept = [record for record in contents(pack) if blob_id(record[1]) not in blobs]
+    put_together(world, pack, kept)
+    before = everything(world.root)
+    assert "lost" in world.mend()
+    assert everything(world.root) == before
+    assert mending.losses(world.home, world.work_tree, world.commits) == ()
+    world.check(0, 1, 2, 3)
+
+
+def contents(pack: Path) -> list[tuple[bytes, bytes]]:
+    salvage = Salvage(pack)
+    read = [salvage.content(entry, lambda _: None) for entry in salvage.entries.values()]
+    salvage.close()
+    return [one for one in read if one is not None]
+
+
+def put_together(world: World, pack: Path, records: list[tuple[bytes, bytes]]) -> None:
+    """The same store with only these objects in the place of a pack."""
+    for part in (".pack", ".idx"):
+        pack.with_suffix(part).unlink()
+    Store(world.store).write_pack([(object_id(*record), *record) for record in records])
+
+
+def test_objects_are_saved_out_of_a_pack_of_differences(world: World) -> None:
+    """git's own packs hold differences: those whose base is intact are saved too."""
+    for number in range(12):
+        text = b"".join(b"line %d of many in a text that hardly changes\n" % line for line in range(400))
+        write(world.root / "text", text.replace(b"line %d " % (number * 30), b"changed "))
+        world.capture()
+    with world.tree() as tree:
+        tree.collect(world.commits)
+    (pack,) = packs(world.store)
+    assert b"chain length = 1:" in run_git(world.store, "verify-pack", "-v", str(pack))
+    flip(pack, pack.stat().st_size // 2)
+    world.mend()
+    lost = {loss.commit: loss for loss in mending.losses(world.home, world.work_tree, world.commits)}
+    assert len(lost) < len(world.commits)
+    world.check_all_but(lost)
+
+
+def test_git_killed_at_its_work(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far git came: nothing is lost, and the next collection ends it and leaves nothing behind."""
+    for number in range(4):
+        write(world.root / f"large{number}", os.urandom(400_000))
+        world.capture()
+    stub = tmp_path / "bin/git"
+    write(stub, GIT_THAT_IS_KILLED)
+    stub.chmod(0o755)
+    path = os.environ["PATH"]
+    for hundredths in range(12):
+        monkeypatch.setenv("PATH", f"{stub.parent}:{path}")
+        monkeypatch.setenv("KILLED_AFTER", f"0.{hundredths:02}")
+        with world.tree() as tree, contextlib.suppress(StoreFailure):
+            tree.collect(world.commits)
+        monkeypatch.setenv("PATH", path)
+        for number, commit in enumerate(world.commits):
+            with world.tree() as tree:
+                assert dict(tree.walk(commit)) == world.states[number]
+    with world.tree() as tree:
+        tree.collect(world.commits)
+    assert leftovers.half_written(world.store) == []
+    assert world.examine() == set()
+    world.check(*range(len(world.commits)))
+
+
+GIT_THAT_IS_KILLED = """#!/bin/sh
+PATH=${PATH#*:}
+case " $* " in
+*" repack "*) exec timeout -s KILL "$KILLED_AFTER" git "$@" ;;
+*) exec git "$@" ;;
+esac
+"""
+
+
+def test_permissions_are_put_back(world: World) -> None:
+    """As a user who may not write: folders of the store that were closed are opened again."""
+    script = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, os.getcwd())
+from tests.capture.helpers import *
+tmp = Path(sys.argv[1])
+store = next((tmp / "home/trees").glob("*/store.git"))
+for folder in [store.parent, store, store / "objects/pack", store / "refs/recorder/captures"]:
+    os.chmod(folder, 0o500)
+for pack in (store / "objects/pack").iterdir():
+    os.chmod(pack, 0)
+write(tmp / "w/a", "after")
+with open_tree(tmp, tmp / "w") as tree:
+    look = tree.capture(previous=sys.argv[2])
+    assert [change.path for change in look.delta] == [b"a"], look
+    assert dict(tree.walk(look.commit)) == on_disk(tmp / "w")
+    tree.fsck()
+"""
+    done = subprocess.run(
+        [*BOUND_BY_MODES, sys.executable, "-c", script, world.tmp_path, world.commits[-1]],
+        env={"PATH": os.environ["PATH"], "HOME": str(world.tmp_path)},
+        capture_output=True,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_lock_of_a_killed_recorder_is_free(world: World) -> None:
+    """Its file stays and says nothing: the system let go of it with its process."""
+    child = os.fork()
+    if child == 0:
+        with world.home.lock("tree-x", timeout=0):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with world.home.lock("tree-x", timeout=0):
+        pass
