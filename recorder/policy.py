@@ -11,6 +11,8 @@ MAX_NESTED_FILES = 20_000
 """A nested repository with more files is captured per file."""
 MAX_FOLDER_FILES = 50_000
 """A plain folder with more files is captured per file."""
+MAX_REPOSITORY_FILES = 500_000
+"""So is a repository with more: each capture would take a minute, and gigabytes of memory."""
 MAX_DEPTH = 1_000
 """Folders below this level are left out: no tool that reads the store follows them."""
 

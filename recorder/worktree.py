@@ -18,9 +18,10 @@ import msgspec
 
 from recorder import events
 from recorder.capturing import ignore, mounts, repository
+from recorder.capturing.durable import write_durably
 from recorder.errors import Refused
 from recorder.home import Home
-from recorder.policy import MAX_FOLDER_FILES
+from recorder.policy import MAX_FOLDER_FILES, MAX_REPOSITORY_FILES
 
 _FOREIGN = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z]:[\\/]|\\\\|//[^/])")
 """URIs of remotes and containers, Windows paths, UNC paths."""
@@ -52,20 +53,25 @@ class WorkTree(msgspec.Struct, frozen=True):
 def resolve(cwd: str, home: Home, user_home: Path) -> WorkTree:
     """The work tree of a session that was started in the folder `cwd`.
 
-    What is too dangerous or too big to capture whole is `per-file`. A plain folder stays what it was
-    when it was first captured. Raises Refused with the code `gone`, `foreign`, `unreadable` or
+    What is too dangerous or too big to capture whole is `per-file`. What was once captured whole stays so,
+    and a plain folder stays what it was. Raises Refused with the code `gone`, `foreign`, `unreadable` or
     `not_absolute`.
     """
     folder = _real_folder(cwd)
     found = repository.find(folder)
     if found is not None and _dangerous(found.top, home, user_home) is None:
-        return _work_tree(found.top, "repository")
+        tree = _work_tree(found.top, "repository")
+        if remembered_kind(home, tree) == "repository" or not _too_big(tree.path, home, MAX_REPOSITORY_FILES):
+            return tree
+        return _work_tree(
+            tree.path, "per-file", f"it holds more than {MAX_REPOSITORY_FILES:,} files or folders"
+        )
     why = _dangerous(folder, home, user_home)
     if why is not None:
         return _work_tree(folder, "per-file", why)
     tree = _work_tree(folder, "folder")
     known = remembered_kind(home, tree)
-    if known == "per-file" or (known is None and _too_big(folder, home)):
+    if known == "per-file" or (known is None and _too_big(folder, home, MAX_FOLDER_FILES)):
         why = f"it holds more than {MAX_FOLDER_FILES:,} files or folders and is no git repository"
         return _work_tree(folder, "per-file", why)
     return tree
@@ -84,17 +90,17 @@ def still_there(tree: WorkTree) -> None:
 
 
 def remember_kind(home: Home, tree: WorkTree) -> None:
-    """Keep what a plain folder was taken for at its first capture."""
-    file = home.tree(tree.stream) / "kind"
-    if tree.kind != "repository" and not file.exists():
-        file.write_text(tree.kind)
+    """Keep what a work tree was taken for at its first capture. Raises StoreFailure."""
+    if remembered_kind(home, tree) is None:
+        write_durably(home.tree(tree.stream) / "kind", tree.kind.encode())
 
 
 def remembered_kind(home: Home, tree: WorkTree) -> str | None:
     try:
-        return (home.tree(tree.stream) / "kind").read_text().strip()
+        kind = (home.tree(tree.stream) / "kind").read_bytes().strip()
     except OSError:
         return None
+    return kind.decode() if kind in (b"repository", b"folder", b"per-file") else None
 
 
 def _real_folder(cwd: str) -> bytes:
@@ -140,9 +146,9 @@ def _dangerous(folder: bytes, home: Home, user_home: Path) -> str | None:
     return None if made_up is None else mounts.reason(made_up)
 
 
-def _too_big(folder: bytes, home: Home) -> bool:
+def _too_big(folder: bytes, home: Home, limit: int) -> bool:
     """Counted as it is first, which needs no git; then without what is ignored."""
-    if _count(folder, None) <= MAX_FOLDER_FILES:
+    if _count(folder, None, limit) <= limit:
         return False
     beside = home.folder if os.access(home.folder, os.W_OK) else None  # who only asks may have no home yet
     with tempfile.TemporaryDirectory(prefix="counting-", dir=beside) as scratch:
@@ -150,16 +156,16 @@ def _too_big(folder: bytes, home: Home) -> bool:
             (Path(scratch) / part).mkdir()
         (Path(scratch) / "HEAD").write_text("ref: refs/heads/none\n")
         rules = ignore.Ignore(os.fsencode(scratch), folder)
-        return _count(folder, rules) > MAX_FOLDER_FILES
+        return _count(folder, rules, limit) > limit
 
 
-def _count(root: bytes, rules: ignore.Ignore | None) -> int:
+def _count(root: bytes, rules: ignore.Ignore | None, limit: int) -> int:
     """Files below a folder, links and special ones too, or folders where those are more; not much further
     than the limit."""
     files, folders, waiting = 0, 0, deque([b""])
-    while waiting and max(files, folders) <= MAX_FOLDER_FILES:
+    while waiting and max(files, folders) <= limit:
         wave = [waiting.popleft() for _ in range(min(_WAVE, len(waiting)))]
-        found = list(itertools.islice(_entries(root, wave), MAX_FOLDER_FILES * 2))
+        found = list(itertools.islice(_entries(root, wave), limit * 2))
         ignored = rules.ignored_below(found) if rules else frozenset()
         kept = [(path, is_folder) for path, is_folder in found if path not in ignored]
         waiting.extend(path for path, is_folder in kept if is_folder)

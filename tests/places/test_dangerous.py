@@ -201,6 +201,26 @@ def test_a_plain_folder_with_very_many_files(within: Within, tmp_path: Path) -> 
     assert resolve(str(many), open_home(tmp_path / "other"), tmp_path / "nobody").kind == "folder"
 
 
+def test_a_repository_with_very_many_files(
+    within: Within, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Per file and says why; ignored files do not count, and what was captured whole once stays so."""
+    monkeypatch.setattr("recorder.worktree.MAX_REPOSITORY_FILES", 20)
+    small, large = make_repository(tmp_path / "small"), make_repository(tmp_path / "large")
+    write(small / ".gitignore", "out/\n")
+    for number in range(30):
+        write(small / "out" / str(number))
+        write(large / str(number))
+    assert "holds more than 20 files" in per_file(within, large)
+    place = Place(small, small)
+    furnish(small)
+    there_and_back(within, place)
+    for number in range(30):
+        write(small / str(number))
+    found = resolve(str(small), open_home(within.home), tmp_path)
+    assert (found.kind, found.why) == ("repository", None)
+
+
 def test_a_plain_folder_with_very_many_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders without an end and without a file in them are counted too."""
     monkeypatch.setattr("recorder.worktree.MAX_FOLDER_FILES", 100)
