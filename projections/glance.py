@@ -21,10 +21,11 @@ CHECKED_BYTES = 256 << 20
 """A larger database is believed to be whole: looking through it takes long."""
 
 
-def glance(home: Home, log: Facts, head: int) -> Views:
-    """The views as of a position of the log; folded anew in memory where the stored ones are of no use."""
+def glance(home: Home, log: Facts, head: int, *, thorough: bool = False) -> Views:
+    """The views as of a position of the log; folded anew in memory where the stored ones are of no use.
+    `thorough` as in `open_stored`: without it, damage shows when a query raises sqlite3.DatabaseError."""
     try:
-        connection = open_stored(home.views)
+        connection = open_stored(home.views, thorough=thorough)
     except LogFailure:
         return views_as_of(log, head)
     try:

@@ -57,12 +57,12 @@ def _recorded(home: Home, step: Step) -> Iterator[Problem]:
     with log:
         yield from _run(_of_log(home, log), step)
         try:
-            views = glance(home, log, log.head().position)
+            views = glance(home, log, log.head().position, thorough=True)
         except FAILURES as error:
             yield _not_examined("what is recorded", error)
             return
         with views:
-            yield from _run(_of_stores(home, views), step)
+            yield from _run({"the stores": lambda: _run(_of_stores(home, views), step)}, step)
             yield from _run(_of_views(home, views.connection), step)
 
 

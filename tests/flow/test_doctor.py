@@ -97,7 +97,8 @@ def test_a_home_that_its_owner_cannot_use(recorded: Within, folder: Path) -> Non
     """What is closed to the owner is opened before anything that needs it is looked at."""
     recorded.home.chmod(0o500)
     (recorded.home / "log.db").chmod(0o400)
-    (recorded.home / "trees").chmod(0o000)
+    for closed in (next((recorded.home / "trees").iterdir()), recorded.home / "trees"):
+        closed.chmod(0o000)
     found = _unprivileged(recorded, "doctor", "--json", cwd=folder)
     assert codes(found)[0] == "home_closed" and set(codes(found)[1:]) <= {"not_examined"}
     mended = _unprivileged(recorded, "doctor", "--fix", "--json", cwd=folder)
@@ -194,9 +195,11 @@ def test_views_that_are_damaged(recorded: Within, folder: Path, how: str) -> Non
     before = recorded.json("checkpoints", cwd=folder)
     with contextlib.closing(sqlite3.connect(recorded.home / "views.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        tables = connection.execute("SELECT rootpage FROM sqlite_master WHERE name <> 'folded'").fetchall()
     content = bytearray((recorded.home / "views.db").read_bytes())
-    if how == "garbled":
-        content[8192:-4096] = b"\x55" * (len(content) - 12288)
+    for (number,) in tables if how == "garbled" else ():
+        content[(number - 1) * page : number * page] = b"\x55" * page
     (recorded.home / "views.db").write_bytes(
         {"overwritten": b"x" * 9000, "truncated": bytes(content[:5000]), "garbled": bytes(content)}[how]
     )
@@ -275,8 +278,8 @@ def test_a_store_that_is_damaged(recorded: Within, folder: Path, damage: str, ex
 
 @pytest.mark.parametrize("damage", ["gone", "truncated"])
 def test_contents_that_are_lost_for_good(recorded: Within, folder: Path, damage: str) -> None:
-    """What cannot be brought back is told when it is found, and then by its checkpoints; what is captured next
-    is whole."""
+    """What cannot be brought back is told when it is found, and then by its checkpoints; what is captured
+    next is whole."""
     store = _a_store(recorded)
     if damage == "gone":
         _damage_store(store, "gone")
@@ -374,7 +377,7 @@ def test_a_home_folder_is_told_as_per_file(within: Within) -> None:
 
 
 def test_a_session_without_a_checkpoint(within: Within, folder: Path) -> None:
-    """Prompts of which not one was captured are an error with the reason, until a later one is captured."""
+    """Prompts of which not one was captured are an error with the reason, until a later session is."""
     gone = folder.with_name("gone")
     agent = within.agent("pi", gone)
     with within.watching() as watcher:
@@ -385,8 +388,9 @@ def test_a_session_without_a_checkpoint(within: Within, folder: Path) -> None:
         assert found["code"] == "no_checkpoints"
         assert "0 checkpoints for 2 prompts" in found["message"] and "is not there" in found["message"]
         gone.mkdir()
-        watcher.prompt(agent, "three")
-    os.utime(agent.log, (1e9, 1e9))
+        later = within.agent("pi", gone)
+        watcher.prompt(later, "three")
+    os.utime(later.log, (1e9, 1e9))
 
     assert doctor(within)["problems"] == []
 
