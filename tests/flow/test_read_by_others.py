@@ -18,6 +18,7 @@ from cli.reactor import reactor_of
 from projections.capture import FRESH_NS, CaptureReactor
 from projections.sessions import sessions
 from projections.views import Views
+from recorder.events import session_stream
 from recorder.reading.importing import import_paths
 from recorder.sources import all_sources
 from tests.flow.agents import Pi, append, now
@@ -130,6 +131,8 @@ def test_a_fork_of_a_prompt_that_is_still_being_captured(within: Within, folder:
         family = [parent.session, child.session, grandchild.session]
         assert [states(within, folder, one) for one in family] == [[(1, "capturing")]] * 3
         with reactor_of(recording) as reactor:
+            reactor.refuse({session_stream("pi", child.session)}, WHY)
+            assert states(within, folder, child.session) == [(1, "capturing")]
             reactor.catch_up(WHY)
         answered = states(within, folder, parent.session)
         assert answered[0][1] in ("complete", "partial")

@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 
 from projections import capture
+from projections.steps import _waiting as waiting
+from projections.steps import just_returned
 from projections.views import rebuild
+from recorder import events
 from recorder.events import Captured
 from tests.flow.agents import Claude, Pi
 from tests.flow.conftest import Recorder, snapshot
+from tests.flow.test_views import SESSION, folded
 from tests.flow.within import APART, Within, rows, whole
 
 Agent = Pi | Claude
@@ -108,6 +112,7 @@ def test_files_go_back_to_a_step(kind: str, scope: str, within: Within, folder: 
         assert (done["status"], done["conversation"]["status"]) == ("done", "unavailable"), done
         assert "only files" in done["conversation"]["why"]
         assert (folder / "a.txt").read_text() == content and not (folder / "b.txt").exists()
+        assert within.json("undo", "--files", "--dry-run", cwd=folder)["checkpoint"]["number"] == 2
         back = within.json("rewind", "--undo", cwd=folder)
         assert (back["status"], back["conversation"]["status"]) == ("done", "noop")
         assert snapshot(folder) == end
@@ -116,7 +121,6 @@ def test_files_go_back_to_a_step(kind: str, scope: str, within: Within, folder: 
     assert within.json("rewind", "2+", "--scope", scope, cwd=folder)["status"] in ("noop", "done")
     assert snapshot(folder) == end
     assert agent.log.read_bytes() == log
-    assert within.json("undo", "--files", "--dry-run", cwd=folder)["checkpoint"]["number"] == 2
 
 
 @AGENTS
@@ -355,3 +359,45 @@ def test_a_watcher_captures_steps_by_itself(recorder: Recorder, folder: Path) ->
     assert recorder.run("cat", "1.2", "a.txt", cwd=folder).out == b"1\n"
     moments = [one["data"]["moment"] for one in recorder.json("log", "--type", "Captured", cwd=folder)]
     assert moments.count("step") == 2
+
+
+def test_what_runs_in_the_background_does_not_hold_a_step_open() -> None:
+    """A child that goes on when the next step has begun takes no state from the step that started it; one
+    call that has not returned before the next step does."""
+    for waits in (False, True):
+        calls = [called(3, "shell", at=10), *([called(4, "other", at=11)] if waits else [])]
+        with folded(
+            events.StepStarted(**observed(1, 9), run="r", step="one"),
+            *calls,
+            returned(5, "shell", at=20),
+            events.StepStarted(**observed(6, 30), run="r", step="two"),
+            called(7, "child", at=40),
+            returned(8, "child", at=50),
+        ) as views:
+            [row, _] = views.connection.execute("SELECT * FROM steps ORDER BY ordinal").fetchall()
+            assert (row["writes_at"], row["over_at"]) == (10, 20)
+            assert just_returned(views.connection, SESSION.hex) is None
+            assert ("one" in waiting(views.connection, SESSION.hex, "r")) == waits
+    with folded(
+        events.StepStarted(**observed(1, 9), run="r", step="one"),
+        called(2, "shell", at=10),
+        returned(3, "shell", at=20),
+        events.StepStarted(**observed(4, 30), run="r", step="two"),
+        called(5, "child", at=40),
+    ) as views:
+        assert "one" not in waiting(views.connection, SESSION.hex, "r")
+
+
+def observed(version: int, at: int) -> dict[str, Any]:
+    return {"originator_id": SESSION, "originator_version": version, "at": at, "time": ""}
+
+
+def called(version: int, call: str, at: int) -> events.ToolCalled:
+    return events.ToolCalled(
+        **observed(version, at), run="r", step="one", call=call, tool="bash", writes="any", files=(),
+        background=False,
+    )  # fmt: skip
+
+
+def returned(version: int, call: str, at: int) -> events.ToolReturned:
+    return events.ToolReturned(**observed(version, at), run="r", call=call, failed=False, files=())
