@@ -36,7 +36,6 @@ class Capture(NamedTuple):
     tree: str
     position: int
     commit: str
-    source: str
     began_at: int
     ended_at: int
     whole: bool
@@ -203,7 +202,6 @@ def _capture(row: sqlite3.Row) -> Capture:
         tree=row["tree"],
         position=row["position"],
         commit=row["commit_id"],
-        source=row["source"],
         began_at=row["began_at"],
         ended_at=row["ended_at"],
         whole=row["unknown"] == _NONE,
