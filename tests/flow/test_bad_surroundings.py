@@ -224,7 +224,7 @@ def test_strange_logs(within: Within, folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_watcher_survives(recorder: Recorder, folder: Path, tmp_path: Path) -> None:
-    """All of that appears while it watches, a store breaks and a folder goes; a good session is captured."""
+    """All of that appears meanwhile, and a store breaks, which is made anew; a good session is as ever."""
     with recorder.watching() as watcher:
         broken = tmp_path / "broken"
         broken.mkdir()
@@ -239,7 +239,7 @@ def test_the_watcher_survives(recorder: Recorder, folder: Path, tmp_path: Path) 
             far = recorder.pi(folder)
             far.log.write_text(far.log.read_text().replace(json.dumps(str(folder)), json.dumps(cwd)))
             far.give("far away")
-        first.give("not captured")
+        first.give("captured again")
         time.sleep(APART)
         agent = recorder.pi(folder)
         agent.give("write")
@@ -248,15 +248,12 @@ def test_the_watcher_survives(recorder: Recorder, folder: Path, tmp_path: Path) 
         agent.done()
         found = recorder.wait_for(folder, agent.session, 1)
         assert found[0]["state"] == "complete"
+        recorder.wait_for(broken, first.session, 2, settled=False)
         assert watcher.poll() is None
-    lost = [
-        fact
-        for kind in ("CaptureFailed", "CaptureRefused")
-        for fact in recorder.json("log", first.session, "--type", kind, cwd=broken)
-    ]
-    assert [bool(fact["data"]["why"]) for fact in lost] == [True], lost
+    [two, _] = recorder.json("checkpoints", first.session, cwd=broken)
+    assert two["state"] == "complete" and two["restorable"], two
     said = recorder.run("rewind", "1", "--session", first.session, "--files", cwd=broken, check=None)
-    assert said.code in (1, 4) and "internal error" not in one_sentence(said)
+    assert said.code in (0, 1, 4) and "internal error" not in said.err, said
     words = ("--files", "--while-running")
     recorder.json("rewind", "1", "--session", agent.session, *words, cwd=folder)
     assert not (folder / "new.txt").exists()
