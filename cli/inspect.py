@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from cli.beyond import changes_beyond, of_runs
 from cli.files import attributed, stored_files
+from cli.left_out import IGNORED
 from cli.output import path_fields
 from projections import changes, conversation
 from projections.capture import known_tree
@@ -192,6 +193,18 @@ def _notes(recording: Recording, checkpoint: Checkpoint) -> tuple[list[PathNote]
     if checkpoint.commit is None or checkpoint.tree is None or not checkpoint.restorable:
         return [], []
     skipped, unknown = _stored_notes(recording, checkpoint.tree, checkpoint.commit)
+    if checkpoint.after_commit is not None:
+        after, _ = _stored_notes(recording, checkpoint.tree, checkpoint.after_commit)
+        skipped += _made_since(after, {note.path for note in skipped})
     known = {note.path for note in unknown}
     recorded = changes.unknown_paths(recording.views.connection, checkpoint.capture or "")
     return skipped, unknown + [note for note in recorded if note.path not in known]
+
+
+def _made_since(after: Sequence[PathNote], before: Set[bytes]) -> list[PathNote]:
+    """What captures leave out since the run, most of it made there; not what is ignored: that comes and goes."""
+    return [
+        PathNote(note.path, f"since the run: {note.why}")
+        for note in after
+        if note.path not in before and not note.why.startswith(IGNORED)
+    ]

@@ -61,28 +61,31 @@ def work_within(root: Path) -> None:
     commit_all(root / "old")
 
 
-MADE, GONE, NEITHER = "left as they are: {}/.git", "not put back: {}/.git", ""
-
-
 @pytest.mark.parametrize(
-    ("act", "told"),
+    ("act", "made", "gone"),
     [
-        (make, [MADE.format("new")]),
-        (make_around, [MADE.format("kept")]),
-        (copy, [MADE.format("copied")]),
-        (remove, [GONE.format("old")]),
-        (remove_git, [GONE.format("old")]),
-        (move, [GONE.format("old"), MADE.format("moved")]),
-        (work_within, []),
+        (make, ["new"], []),
+        (make_around, ["kept"], []),
+        (copy, ["copied"], []),
+        (remove, [], ["old"]),
+        (remove_git, [], ["old"]),
+        (move, ["moved"], ["old"]),
+        (work_within, [], []),
     ],
 )
 def test_nested_repositories_that_come_and_go(
-    act: Callable[[Path], object], told: list[str], within: Within, place: Place
+    act: Callable[[Path], object], made: list[str], gone: list[str], within: Within, place: Place
 ) -> None:
     """Their files are the run's, their `.git` stays where it is or stays gone, and the plan says so."""
     repository(place.root / "old")
     done = there_and_back(within, place, act)
+    shown = within.json("show", "1", cwd=place.root)["skipped"]
+    assert {(one["path"], one["why"].startswith("since the run")) for one in shown} == {
+        ("old/.git", False),
+        *((f"{name}/.git", True) for name in made),
+    }
     said = [one["message"] for one in done["warnings"] if one["code"] == "left_out"]
+    told = [f"not put back: {name}/.git" for name in gone] + [f"as they are: {name}/.git" for name in made]
     assert len(said) == len(told) and all(a in b for a, b in zip(told, sorted(said), strict=True)), done
 
 
