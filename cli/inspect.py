@@ -202,7 +202,7 @@ def _notes(recording: Recording, checkpoint: Checkpoint) -> tuple[list[PathNote]
 
 
 def _made_since(after: Sequence[PathNote], before: Set[bytes]) -> list[PathNote]:
-    """What captures leave out since the run, most of it made there; not what is ignored: that comes and goes."""
+    """What captures leave out since the run; not what is ignored, which comes and goes."""
     return [
         PathNote(note.path, f"since the run: {note.why}")
         for note in after
