@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from cli.context import Recording
 from projections.sessions import SessionRow
-from recorder.errors import NotFound, RecorderError
+from recorder.errors import NotFound, RecorderError, Refused, StoreFailure
+from recorder.recording import lock_name
 
 if TYPE_CHECKING:
     from projections.checkpoints import Checkpoint
     from recorder.capture import Tree
-    from recorder.history import Change
+    from recorder.history import Change, Transition
 
 
 @contextlib.contextmanager
 def stored_files(recording: Recording, tree: str) -> Iterator[Tree]:
-    """The shadow store of a work tree (its stream's hex id), with the settings in force there."""
+    """The shadow store of a work tree (its stream's hex id), with the settings in force there. Where a
+    capture finds it damaged, the log is told what is lost."""
     from cli.policy import policy_of
     from projections.capture import known_tree
+    from projections.past import past
     from recorder.capture import Tree
 
     work_tree = known_tree(recording.views, tree)
-    with Tree(recording.home, work_tree, policy_of(work_tree)) as opened:
-        yield opened
+    with Tree(
+        recording.home, work_tree, policy_of(work_tree), partial(past, recording.views, tree)
+    ) as opened:
+        try:
+            yield opened
+        finally:
+            if opened.damaged:
+                _account_for(recording, tree)
+
+
+def _account_for(recording: Recording, tree: str) -> None:
+    """What cannot be told now, `doctor` finds and tells."""
+    from projections.mending import account_for
+
+    with (
+        contextlib.suppress(StoreFailure, Refused),
+        recording.home.lock(lock_name(UUID(tree)), timeout=0),
+    ):
+        recording.views.catch_up()
+        account_for(recording.home, recording.log, recording.views, tree)
 
 
 def attributed(recording: Recording, session: SessionRow) -> list[Change]:
@@ -44,7 +66,7 @@ def attributed_in(
 ) -> list[Change]:
     """The changes of a work tree behind a position of the log, with their owners; with `and_on_disk` also
     those that no capture has seen yet, where the tree can be looked at."""
-    from cli.ground import contains, locate, with_pending
+    from cli.ground import contains, locate, pending
     from projections.capture import last_commit
     from projections.changes import last_look
     from projections.history import tree_history
@@ -52,11 +74,12 @@ def attributed_in(
 
     connection = recording.views.connection
     with stored_files(recording, tree) as files:
-        history = tree_history(connection, tree, after)
+        fresh: tuple[Transition, ...] = ()
         if and_on_disk:
             with contextlib.suppress(RecorderError):
                 look = files.look(previous=last_commit(recording.views, UUID(tree)))
-                history = with_pending(history, look, last_look(connection, tree))
+                fresh = pending(look, last_look(connection, tree))
+        history = tree_history(connection, tree, after, pending=fresh)
         if not history.transitions:
             return []
         return attribute(

@@ -85,19 +85,14 @@ class TreeGround:
         """`secured`: everything on disk was captured a moment ago, so that there is no need to look."""
         previous = self.last_commit()
         connection = self._recording.views.connection
-        history = tree_history(connection, self._work_tree.stream.hex)
-        if history.operations[-1:] != self._newest:
+        tree = self._work_tree.stream.hex
+        if operations.operations_of(connection, tree)[-1:] != self._newest:
             raise Refused(
                 "another rewind was made in this work tree meanwhile; look at it and repeat", code="changed"
             )
-        git = list(history.git.values())[-1] if history.git else None
-        in_sight: set[bytes] = set()
-        if not secured:
-            look = self._tree.look(previous=previous, named=self.named())
-            since = changes.last_look(connection, self._work_tree.stream.hex)
-            history = with_pending(history, look, since)
-            in_sight = {change.path for change in look.delta if change.after.known}
-            git = look.git
+        look = None if secured else self._tree.look(previous=previous, named=self.named())
+        fresh = pending(look, changes.last_look(connection, tree)) if look else ()
+        history = tree_history(connection, tree, pending=fresh)
         where = locate(self._tree)
         found = attribute(history, locate=where, contains=self._contains)
         for content in contents_told(
@@ -109,12 +104,12 @@ class TreeGround:
             operations=history.operations,
             unseen=unseen_writes(history, found, locate=where),
             disk=Disk(
-                state=self._state_of(previous, in_sight),
+                state=self._state_of(previous, {one.path for one in fresh if one.after.known}),
                 children=self._children,
                 merge_texts=self._merging.merge_texts,
                 lacking=self._merging.lacking if secured else self._lacking,
             ),
-            git=git,
+            git=look.git if look else next(reversed(history.git.values()), None),
             paths=lambda: self._paths(previous, history),
         )
 
@@ -145,10 +140,9 @@ class TreeGround:
             return []
 
 
-def with_pending(history: TreeHistory, look: Look, since: int) -> TreeHistory:
-    """The history with what was seen on disk now and not captured yet; `since` (ns) is when the newest
-    capture began to read."""
-    pending = tuple(
+def pending(look: Look, since: int) -> tuple[Transition, ...]:
+    """What was seen on disk now and not captured yet; `since` (ns): when the newest capture began to read."""
+    return tuple(
         Transition(
             id=f"look:{ordinal}",
             position=NEVER,
@@ -163,7 +157,6 @@ def with_pending(history: TreeHistory, look: Look, since: int) -> TreeHistory:
         )
         for ordinal, change in enumerate(look.delta)
     )
-    return msgspec.structs.replace(history, transitions=history.transitions + pending)
 
 
 def contains(recording: Recording, tree: Tree, oid: str, fragment: Body) -> bool:

@@ -62,6 +62,7 @@ AT_ONCE = 500
 """Values of a list that one query takes."""
 
 _encode = msgspec.msgpack.encode
+NO_FILES = _encode(())
 _state = msgspec.msgpack.Decoder(PathState).decode
 _files = msgspec.msgpack.Decoder(tuple[NamedFile, ...]).decode
 _notes = msgspec.msgpack.Decoder(tuple[PathNote, ...]).decode
@@ -392,7 +393,7 @@ def windows_of(
             began_at=row["began_at"],
             ended_at=row["ended_at"],
             background=bool(row["background"]),
-            files=_files(row["files"]),
+            files=_files(row["files"]) if row["files"] != NO_FILES else (),
             failed=bool(row["failed"]),
             reach=reaches[row["stream"]],
         )

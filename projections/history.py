@@ -4,27 +4,28 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 
 import msgspec
 
 from projections import changes, operations
-from projections.neighbours import area_of, operations_on, reaches_of, sightings_of
+from projections.neighbours import area_of, operations_on, reaches_of, sightings_of, times_of
 from recorder.history import Change, Transition, TreeHistory, place_of
 
 
-def tree_history(connection: sqlite3.Connection, tree: str, after: int = 0) -> TreeHistory:
+def tree_history(
+    connection: sqlite3.Connection, tree: str, after: int = 0, *, pending: tuple[Transition, ...] = ()
+) -> TreeHistory:
     """Everything that happened to the files of a work tree (its stream's hex id) behind a position of the
-    log, in log order; whoever did it."""
-    transitions = changes.transitions_of(connection, tree, after)
-    since = _earliest(transitions, changes.last_look(connection, tree)) if after else 0
+    log, in log order, whoever did it; and then what is `pending`: seen on disk and not captured yet."""
+    transitions = changes.transitions_of(connection, tree, after) + pending
+    since = min((one.since for one in transitions), default=0) if after else 0
     own = dict.fromkeys(changes.sessions_of(connection, tree))
     windows = changes.windows_of(connection, own, since)
     root = changes.root_of(connection, tree)
     named = (file.path for window in windows for file in window.files)
     area = area_of(connection, tree, {*(place_of(root, one.path) for one in transitions), *named})
     sightings = sightings_of(connection, area)
-    others = reaches_of(connection, area, sightings)
+    others = reaches_of(connection, area, sightings, times_of(transitions))
     return TreeHistory(
         transitions=transitions,
         runs=changes.runs_of(connection, own | others),
@@ -36,11 +37,6 @@ def tree_history(connection: sqlite3.Connection, tree: str, after: int = 0) -> T
         sightings=tuple(one for _, one in sightings),
         looks=changes.looks_of(connection, tree),
     )
-
-
-def _earliest(transitions: Iterable[Transition], last_look: int) -> int:
-    """When the first of these changes can have come about (ns); of none, when the next one can."""
-    return min((one.since for one in transitions), default=last_look)
 
 
 def inherited_runs(connection: sqlite3.Connection, stream: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ from projections import changes, operations
 from projections.changes import rows_with
 from recorder.events import FileStep
 from recorder.history import Operation, Reach, Transition, name_in, place_of
-from recorder.planning.spans import parents
+from recorder.planning.spans import OPEN_FOR, SLACK, parents
 
 
 class Area(NamedTuple):
@@ -82,23 +82,41 @@ def operations_on(connection: sqlite3.Connection, area: Area) -> tuple[Operation
 
 
 def reaches_of(
-    connection: sqlite3.Connection, area: Area, sightings: Iterable[tuple[str, Transition]]
+    connection: sqlite3.Connection,
+    area: Area,
+    sightings: Iterable[tuple[str, Transition]],
+    times: Sequence[tuple[int, int]],
 ) -> dict[str, Reach | None]:
     """The sessions of other work trees that could write here, each with where its calls that name nothing
-    count; None: everywhere."""
+    count; None: everywhere. Those that name nothing here are left out where none of their runs meets one of
+    these times, as `times_of` gives them."""
     found: dict[str, set[bytes]] = defaultdict(set)
     for stream, path in _names(connection, area):
         found[stream].add(path)
     trees = _trees_around(connection, area)
-    for stream, folder in _sessions_in(connection, trees):
-        found[stream].add(folder)
-    for stream, folder in _uncaptured(connection, area):
-        found[stream].add(_reached(area, folder))
+    near = dict(_sessions_in(connection, trees))
+    near |= {stream: _reached(area, folder) for stream, folder in _uncaptured(connection, area)}
+    for stream in _at_work(connection, near, times):
+        found[stream].add(near[stream])
     for stream, place in _named_through_links(connection, area, sightings, found, trees):
         found[stream].add(place)
     for stream in {*_of_other_machines(connection, found), *changes.sessions_of(connection, area.tree)}:
         found.pop(stream, None)
     return {stream: None if b"/" in reach else frozenset(reach) for stream, reach in found.items()}
+
+
+def times_of(transitions: Iterable[Transition]) -> list[tuple[int, int]]:
+    """When somebody else's session could have had a part in these changes, as stretches of time (ns) that do
+    not meet, in order."""
+    found = []
+    hidden: dict[bytes, tuple[int, int]] = {}
+    for one in transitions:
+        moments = {one.changed_at, one.above_changed_at} - {0} if one.changed_at else {one.until}
+        found += [(moment - SLACK, moment + SLACK) for moment in moments]
+        if not (one.before.known and one.after.known):
+            since, until = hidden.get(one.path, (one.since, one.until))
+            hidden[one.path] = (min(since, one.since), max(until, one.until))
+    return list(_merged(sorted([*found, *hidden.values()])))
 
 
 def trees_overlapping(connection: sqlite3.Connection, root: bytes) -> dict[str, bytes]:
@@ -177,6 +195,36 @@ def _named_through_links(
     for tree, place in seen:
         for stream in changes.sessions_of(connection, tree):
             yield stream, place
+
+
+def _at_work(
+    connection: sqlite3.Connection, streams: Iterable[str], times: Sequence[tuple[int, int]]
+) -> set[str]:
+    """Those of the sessions that had a run under way at one of these times."""
+    query = "SELECT stream, began_at, ended_at, last_sign_at FROM runs WHERE stream IN ({})"
+    rows = rows_with(connection, query, streams)
+    return {
+        row["stream"]
+        for row in rows
+        if _meets(row["began_at"], row["ended_at"] or row["last_sign_at"] + OPEN_FOR, times)
+    }
+
+
+def _meets(since: int, until: int, times: Sequence[tuple[int, int]]) -> bool:
+    found = bisect_right(times, until, key=lambda one: one[0])
+    return found > 0 and since <= times[found - 1][1]
+
+
+def _merged(times: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Sorted stretches of time, with those that meet made one."""
+    last: tuple[int, int] | None = None
+    for since, until in times:
+        if last is not None and since > last[1]:
+            yield last
+            last = None
+        last = (since, until) if last is None else (last[0], max(last[1], until))
+    if last is not None:
+        yield last
 
 
 def _of_other_machines(connection: sqlite3.Connection, streams: Iterable[str]) -> list[str]:

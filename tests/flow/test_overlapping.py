@@ -387,3 +387,23 @@ def test_only_what_concerns_a_tree_is_read(within: Within, here: Path, there: Pa
 
     assert {run.session for run in history.runs} == {window.session for window in history.windows} == mine
     assert history.sightings == () and history.elsewhere == ()
+
+
+def test_a_neighbour_counts_only_while_something_changed(within: Within, here: Path) -> None:
+    """A session of a nested tree that ran when nothing happened in the outer one is not in its history; one
+    that ran when something did is."""
+    sub = nested(within, here, linked=False)
+    a, b, c = within.agent("pi", here), within.agent("pi", sub), within.agent("pi", sub)
+    with within.watching() as watcher:
+        start(watcher, b, c, a)
+        watcher.prompt(b, "work", lambda one: one.shell("make", lambda: time.sleep(APART)))
+        time.sleep(APART)
+        opened(watcher, a, c)
+        c.shell("make", lambda: a.write("x.txt", "two\n"))
+        settled(watcher, a, c)
+        connection = watcher.recording.views.connection
+        tree = connection.execute("SELECT tree FROM trees WHERE path = ?", (str(here).encode(),)).fetchone()
+        history = tree_history(connection, tree["tree"])
+        names = {row["stream"]: row["session"] for row in connection.execute("SELECT * FROM sessions")}
+
+    assert {names[run.session] for run in history.runs} == {a.session, c.session}
