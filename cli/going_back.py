@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -21,7 +23,7 @@ from recorder.conversation import Way, find_way, take
 from recorder.errors import NotFound, RecorderError, Refused
 from recorder.history import place_of
 from recorder.planning.planned import Options, Plan, Warned, moved
-from recorder.rewind import Carried, Undertaking, carry_out
+from recorder.rewind import Carried, Step, Undertaking, carry_out
 from recorder.sources import source_of
 
 if TYPE_CHECKING:
@@ -82,10 +84,9 @@ def go(
 ) -> int:
     """Plan, ask where a person can answer, carry out, report; returns the exit code."""
     from cli.catching_up import catch_up_log
+    from cli.files import stored_files
     from cli.left_out import left_out_warnings
     from cli.paths import check_paths
-    from cli.policy import policy_of
-    from recorder.capture import Tree
     from recorder.worktree import still_there
 
     if not aim.tree:
@@ -97,7 +98,7 @@ def go(
     still_there(work_tree)
     options = _options(arguments, work_tree)
     what = _what(arguments)
-    with Tree(recording.home, work_tree, policy_of(work_tree)) as tree:
+    with stored_files(recording, aim.tree) as tree:
         ground = TreeGround(
             recording,
             tree,
@@ -123,19 +124,39 @@ def go(
         approved = report.approve(plan, arguments, console)
         if approved is False:
             return report.declined(console)
-        carried = carry_out(
-            recording.home,
-            recording.log,
-            tree,
-            work_tree,
-            ground,
-            _undertaking(recording, session, aim, talk, partial=bool(options.paths)),
-            talk,
-            approved=plan if approved else None,
-        )
+        with _watched(plan, console) as watched:
+            carried = carry_out(
+                recording.home,
+                recording.log,
+                tree,
+                work_tree,
+                ground,
+                _undertaking(recording, session, aim, talk, partial=bool(options.paths)),
+                talk,
+                approved=plan if approved else None,
+                **watched,
+            )
     if talk.possible:
         catch_up_log(recording, session)
     return report.carried(carried, arguments, console)
+
+
+_EFFECTS_OF_A_WRITE, _EFFECTS_OF_A_DELETION = 6, 2
+"""About so many effects on the disk does a path take, from its first private name to the end of the last."""
+
+
+@contextlib.contextmanager
+def _watched(plan: Plan, console: Console) -> Iterator[dict[str, Step]]:
+    """On a terminal, what `carry_out` needs so that a person sees how far it is."""
+    if not sys.stderr.isatty():
+        yield {}
+        return
+    from cli.progress import counting_late
+
+    writes = sum(step.after.present for step in plan.steps)
+    total = _EFFECTS_OF_A_WRITE * writes + _EFFECTS_OF_A_DELETION * (len(plan.steps) - writes)
+    with counting_late("writing files", total, console) as advance:
+        yield {"before_step": lambda name: advance(1) if name.startswith("after ") else None}
 
 
 def _what(arguments: argparse.Namespace) -> str | None:

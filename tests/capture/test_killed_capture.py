@@ -79,8 +79,8 @@ def test_a_collection(recorded: Recorded) -> None:
 @pytest.mark.parametrize("damage", ["flipped", "no index"])
 def test_mending(recorded: Recorded, damage: str) -> None:
     """Killed on its way it loses nothing more, and the next one ends it: what can be saved is saved."""
-    for content in ["1", "2", "3"]:
-        write(recorded.root / "a", os.urandom(3000))
+    for content in ["1", "2"]:
+        write(recorded.root / "a", os.urandom(300))
         write(recorded.root / f"sub/{content}", content)
         recorded.captured()
     damaged(recorded, damage)
@@ -100,7 +100,7 @@ def test_mending(recorded: Recorded, damage: str) -> None:
 
 
 def damaged(recorded: Recorded, how: str) -> None:
-    for pack in sorted((recorded.store / "objects/pack").glob("*.pack"))[:2]:
+    for pack in sorted((recorded.store / "objects/pack").glob("*.pack"))[:1]:
         content = pack.read_bytes()
         if how == "no index":
             pack.with_suffix(".idx").unlink()

@@ -17,7 +17,7 @@ import pytest
 
 from recorder.capture import Look, Policy, Tree
 from recorder.capturing import leftovers, mending
-from recorder.capturing.packs import Salvage
+from recorder.capturing.packs import Entry, Salvage
 from recorder.capturing.past import Moment
 from recorder.capturing.store import Store, object_id
 from recorder.errors import StoreFailure
@@ -275,6 +275,9 @@ def test_the_capture_after_a_loss_is_whole(world: World, damage: str) -> None:
         b"sub/deep/d": (ABSENT, "file"),
     }
     assert unseen <= {b"sub/deep", b"sub/deep/d"}, "what did not change since is known by its times"
+    if "flipped" not in damage:  # what only a reading shows is found where it is read
+        with world.tree() as tree:
+            assert all(tree.holds(state.oid) for state in world.states[-1].values() if state.oid)
     write(world.root / "sub/b", "5")
     assert [change.path for change in world.capture().delta] == [b"sub/b"]
     assert world.examine() <= {"lost", "object"}
@@ -404,8 +407,8 @@ def test_a_collection_keeps_captures_whose_refs_are_lost(world: World) -> None:
 def test_lost_contents_are_found_where_they_still_stand(world: World) -> None:
     """In the work tree at their path, or in the project's own repository, which is only read."""
     write(world.root / "committed", "c" * 300)
-    write(world.root / "uncommitted", "u" * 300)
     commit_all(world.root)
+    write(world.root / "uncommitted", "u" * 300)
     world.capture()
     (world.root / "committed").unlink()
     blobs = [world.states[-1][name].oid for name in (b"committed", b"uncommitted")]
@@ -417,6 +420,41 @@ def test_lost_contents_are_found_where_they_still_stand(world: World) -> None:
     assert everything(world.root) == before
     assert mending.losses(world.home, world.work_tree, world.commits) == ()
     world.check(0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_of_a_damaged_pack_only_what_is_damaged_is_lost(tmp_path: Path, with_index: bool) -> None:
+    """Each file's content in turn: all others are saved, before it in the pack and behind it."""
+    world = World(tmp_path)
+    names = [b"f%d" % number for number in range(6)]
+    for name in names:
+        write(os.fsencode(world.root) + b"/" + name, os.urandom(300))
+    world.capture()
+    for name in names:
+        os.unlink(os.fsencode(world.root) + b"/" + name)
+    (pack,) = packs(world.store)
+    whole, index = pack.read_bytes(), pack.with_suffix(".idx").read_bytes()
+    for entry in [one for one in entries(pack) if one.kind == b"blob" and one.size == 300]:
+        for old in (world.store / "objects/pack").glob("pack-*"):
+            old.unlink()
+        pack.write_bytes(whole[: entry.data + 20] + b"damage" + whole[entry.data + 26 :])
+        if with_index:
+            pack.with_suffix(".idx").write_bytes(index)
+        world.mend()
+        (loss,) = mending.losses(world.home, world.work_tree, world.commits)
+        assert len(loss.paths) == 1 and not loss.whole
+        lost = loss.paths[0].path
+        rest = mending.keep_the_rest(world.home, world.work_tree, loss)
+        check_rest(world, world.states[0], rest, {lost})
+        names.remove(lost)
+    assert names == []
+
+
+def entries(pack: Path) -> list[Entry]:
+    salvage = Salvage(pack)
+    found = list(salvage.entries.values())
+    salvage.close()
+    return found
 
 
 def contents(pack: Path) -> list[tuple[bytes, bytes]]:

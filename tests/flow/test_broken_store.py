@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from projections.mending import mend_tree
 from projections.views import rebuild
 from tests.flow.agents import Claude
 from tests.flow.within import Within, rows
@@ -113,6 +114,8 @@ def test_the_next_prompt_is_captured_and_the_record_says_what_is_lost(
     assert (folder / "notes.md").read_text() == "by hand\n"
     within.run("prune", cwd=folder)
     with within.recording() as recording:
+        tree = the_store(within).parent.name
+        assert mend_tree(recording.home, recording.log, recording.views, tree)[1] == (), "told once"
         assert list(recording.log.check()) == []
         recording.views.catch_up()
         live = rows(recording.views)
