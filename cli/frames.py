@@ -54,9 +54,9 @@ def read_header(line: bytes) -> Header:
 
 def parse(content: bytes) -> Frame:
     """A frame that lies whole in a file. Raises BadFrame."""
-    line, _, payload = content.partition(b"\n")
+    line, newline, payload = content.partition(b"\n")
     header = read_header(line)
-    if header.length != len(payload):
+    if not newline or header.length != len(payload):
         raise BadFrame(b"cut short")
     return Frame(header.agent, header.at, header.deadline, payload)
 

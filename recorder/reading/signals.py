@@ -40,7 +40,7 @@ def decide_signal(
     decision = Decision(session, body_of)
     _start(decision, signal)
     if not has_log and signal.kind in ("prompt", "settled", "end"):
-        _take_at_its_word(decision)
+        _take_at_its_word(decision, but=signal.prompt if signal.kind == "prompt" else None)
     _MEANINGS.get(signal.kind, _nothing)(decision, signal)
     if not has_log and signal.kind == "settled" and session.state.under_way:
         run = session.state.run
@@ -146,10 +146,11 @@ def _nothing(decision: Decision, signal: Signal) -> None:
     return None
 
 
-def _take_at_its_word(decision: Decision) -> None:
+def _take_at_its_word(decision: Decision, *, but: str | None) -> None:
+    """Of the prompts whose lines never came; the one that is just given may still get its line."""
     session = decision.session
     for key, told in list(session.announced.items()):
-        if key in session.keys:
+        if key in session.keys or key == but:
             continue
         decision.add(
             EntryAdded,
