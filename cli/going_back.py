@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -23,7 +21,7 @@ from recorder.conversation import Way, find_way, take
 from recorder.errors import NotFound, RecorderError, Refused
 from recorder.history import place_of
 from recorder.planning.planned import Options, Plan, Warned, moved
-from recorder.rewind import Carried, Step, Undertaking, carry_out
+from recorder.rewind import Carried, Undertaking, carry_out
 from recorder.sources import source_of
 
 if TYPE_CHECKING:
@@ -87,6 +85,7 @@ def go(
     from cli.files import stored_files
     from cli.left_out import left_out_warnings
     from cli.paths import check_paths
+    from cli.progress import writing
     from recorder.worktree import still_there
 
     if not aim.tree:
@@ -124,7 +123,7 @@ def go(
         approved = report.approve(plan, arguments, console)
         if approved is False:
             return report.declined(console)
-        with _watched(plan, console) as watched:
+        with writing(plan, console) as watched:
             carried = carry_out(
                 recording.home,
                 recording.log,
@@ -139,24 +138,6 @@ def go(
     if talk.possible:
         catch_up_log(recording, session)
     return report.carried(carried, arguments, console)
-
-
-_EFFECTS_OF_A_WRITE, _EFFECTS_OF_A_DELETION = 6, 2
-"""About so many effects on the disk does a path take, from its first private name to the end of the last."""
-
-
-@contextlib.contextmanager
-def _watched(plan: Plan, console: Console) -> Iterator[dict[str, Step]]:
-    """On a terminal, what `carry_out` needs so that a person sees how far it is."""
-    if not sys.stderr.isatty():
-        yield {}
-        return
-    from cli.progress import counting_late
-
-    writes = sum(step.after.present for step in plan.steps)
-    total = _EFFECTS_OF_A_WRITE * writes + _EFFECTS_OF_A_DELETION * (len(plan.steps) - writes)
-    with counting_late("writing files", total, console) as advance:
-        yield {"before_step": lambda name: advance(1) if name.startswith("after ") else None}
 
 
 def _what(arguments: argparse.Namespace) -> str | None:
