@@ -10,7 +10,7 @@ import pytest
 from tests.capture.helpers import make_repository, run_git
 from tests.fidelity.listing import listing
 from tests.fidelity.play import Played, there_and_back
-from tests.fidelity.shell import both, edit, mode, pipe, put, remove, rename
+from tests.fidelity.shell import both, edit, mode, pipe, put, remove, rename, twin
 from tests.flow.within import Within
 
 LARGE = os.urandom(1 << 20) * 3
@@ -122,3 +122,26 @@ def refuse_to_open(monkeypatch: pytest.MonkeyPatch, here: bytes) -> None:
         return real(path, flags, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", bound)
+
+
+def test_what_the_readme_says_does_not_come_back(within: Within, root: Path) -> None:
+    """Bytes, names, kinds and modes do; what was deleted is new in its times, has room of its own on the
+    disk for every byte, and has lost its attributes and its other name."""
+    here = os.fsencode(root)
+    with open(here + b"/sparse", "wb") as file:
+        file.truncate(1_000_000)
+    both(put(b"a", b"1"), twin(b"a", b"b"), put(b"old", b"1"))(here)
+    for name in (b"/sparse", b"/a", b"/old"):
+        os.utime(here + name, ns=(10**18, 10**18))
+    try:
+        os.setxattr(here + b"/old", "user.colour", b"red")
+    except OSError:
+        pytest.skip("the file system of the temporary folder has no extended attributes")
+    gone = both(*map(remove, (b"sparse", b"a", b"b", b"old")))
+    played = there_and_back(within, root, lambda: gone(here))
+
+    first, rewound = played.stops[0], played.stops[2]
+    assert contents(played, 2) == contents(played, 0)
+    assert all(rewound[path].modified > first[path].modified for path in (b"sparse", b"a", b"old"))
+    assert (rewound[b"old"].attributes, rewound[b"a"].links) == ((), 1)
+    assert os.stat(here + b"/sparse").st_blocks * 512 >= 1_000_000
