@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import path_text
+from recorder.capturing.looking import CHANGING
 from recorder.errors import IntegrityFailure, NotFound, StoreFailure
 from recorder.planning.planned import Warned
 from recorder.planning.routes import inside
@@ -44,7 +45,7 @@ def left_out_warnings(
         for note in unknown.values()
         if note.path not in unknown_then
         and tree.state(target, note.path).known
-        and not tree.current(note.path).known
+        and _still_unknown(tree, note)
     ]
     warnings = []
     if gone:
@@ -56,6 +57,12 @@ def left_out_warnings(
     if unread:
         warnings.append(Warned("unreadable", f"not known now, so left as they are: {_listed(unread)}"))
     return warnings
+
+
+def _still_unknown(tree: Tree, note: PathNote) -> bool:
+    """What could not be read may be readable by now; what git could not be asked about is as it was."""
+    state = tree.current(note.path)
+    return not state.known or (state.present and not note.why.startswith((CHANGING, "cannot be read")))
 
 
 def _noted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.capture.helpers import make_repository, run_git
 from tests.fidelity.listing import listing
 from tests.fidelity.play import Played, there_and_back
-from tests.fidelity.shell import both, edit, mode, pipe, put, remove, rename, twin
+from tests.fidelity.shell import both, edit, mode, pipe, put, remove, rename, standing_deep, twin
 from tests.flow.within import Within
 
 LARGE = os.urandom(1 << 20) * 3
@@ -145,3 +146,24 @@ def test_what_the_readme_says_does_not_come_back(within: Within, root: Path) -> 
     assert all(rewound[path].modified > first[path].modified for path in (b"sparse", b"a", b"old"))
     assert (rewound[b"old"].attributes, rewound[b"a"].links) == ((), 1)
     assert os.stat(here + b"/sparse").st_blocks * 512 >= 1_000_000
+
+
+def test_deeper_than_a_path_can_name(within: Within, root: Path, request: pytest.FixtureRequest) -> None:
+    """Of what a run made deeper than any path can name, nothing is lost and nothing is half deleted: what git
+    cannot be asked about stays, named, and so do the folders that it lies in."""
+    here, name = os.fsencode(root), b"d" * 200
+    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", root], check=True))
+    put(b"small", b"1")(here)
+
+    def act() -> None:
+        edit(b"small", b"2")(here)
+        with standing_deep(here, name, 30):
+            put(b"f", b"deep")(b".")
+
+    played = there_and_back(within, root, act)
+
+    assert contents(played, 2)[b"small"] == contents(played, 0)[b"small"]
+    deepest = b"/".join([name] * 30 + [b"f"])
+    for stop in (2, 3, 4):
+        assert contents(played, stop)[deepest] == contents(played, 1)[deepest]
+    assert "too long for git" in names(played, "unreadable")
