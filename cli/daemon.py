@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cli.hooks import ENTRY
 from cli.server import address_of
 from recorder.errors import Failed
 from recorder.home import Home
@@ -85,8 +86,7 @@ def stop(home: Path) -> Running | None:
 
 def command(home: Path) -> list[str]:
     """The command line of the daemon itself, the same from wherever it is started."""
-    entry = Path(__file__).resolve().parent.parent / "_recorder_entry.py"
-    return [sys.executable, "-I", os.fspath(entry), "--home", os.fspath(home), "daemon", "run"]
+    return [sys.executable, "-I", os.fspath(ENTRY), "--home", os.fspath(home), "daemon", "run"]
 
 
 def log_of(home: Path) -> Path:

@@ -21,6 +21,7 @@ COMMANDS = {
     "watch": "follow the agents' logs and capture files at every prompt",
     "import": "read whole logs, safe to repeat",
     "daemon": "the watcher in the background: start, stop, status",
+    "hook": "one hook call of an agent, on stdin",
     "demo": "record, rewind and undo a short bundled session in a scratch folder",
     "sessions": "sessions of this folder and below",
     "checkpoints": "checkpoints of a session, newest first",

@@ -11,12 +11,13 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.daemon import running
 from cli.server import address_of
 from recorder.home import open_home
-from tests.flow.conftest import Recorder, snapshot
+from tests.flow.conftest import ENTRY, Recorder, snapshot
 from tests.hooks.conftest import Hooks, Told, ended
 from tests.rights import BOUND_BY_MODES
 
@@ -168,6 +169,23 @@ def test_odd_payloads(payload: bytes, hooks: Hooks, recorder: Recorder, folder: 
     assert silent(hooks.send(payload))
     assert silent(hooks.prompt("p1"))
     assert len(recorder.json("log", "--type", "PromptAnnounced", cwd=folder)) == 1
+
+
+@pytest.mark.parametrize("agent", ["claude", "somebody"])
+def test_a_hook_spelled_out(agent: str, hooks: Hooks, recorder: Recorder, folder: Path) -> None:
+    """`recorder hook` does the same as the client, and is silent for an agent that nobody knows."""
+    payload = msgspec.json.encode(
+        {"session_id": hooks.session, "hook_event_name": "UserPromptSubmit", "prompt_id": "p", "prompt": "x"}
+        | {"cwd": str(folder)}
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", str(ENTRY), "hook", agent],
+        input=payload, env=recorder.environment, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    recorder.run("daemon", "start", cwd=folder)
+    told = recorder.run("log", "--type", "PromptAnnounced", "--json", cwd=folder, check=None)
+    assert (told.code == 0 and len(told.json) == 1) is (agent == "claude")
 
 
 def test_nothing_of_the_environment_is_kept(hooks: Hooks, recorder: Recorder, folder: Path) -> None:
