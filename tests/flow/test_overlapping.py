@@ -407,3 +407,24 @@ def test_a_neighbour_counts_only_while_something_changed(within: Within, here: P
         names = {row["stream"]: row["session"] for row in connection.execute("SELECT * FROM sessions")}
 
     assert {names[run.session] for run in history.runs} == {a.session, c.session}
+
+
+@KINDS
+def test_a_session_that_nobody_watched_still_named_the_file(
+    kind: str, within: Within, here: Path, there: Path
+) -> None:
+    """It works elsewhere and was never captured: its imported log alone says that the write was its own."""
+    a, b = within.agent(kind, here), within.agent("pi", there)
+    with within.watching() as watcher:
+        start(watcher, b)
+        opened(watcher, b)
+        a.give("work")
+        b.shell("make", lambda: a.write(str(there / "x.txt"), "two\n"))
+        a.done()
+        settled(watcher, b)
+    assert files_of(within, b, "2", there) == {"x.txt": "session"}
+    within.run("import", str(a.log), cwd=here)
+
+    assert ("x.txt", "session", a.session) in owners(within, there)
+    assert rewind(within, b, there)["status"] == "noop"
+    assert (there / "x.txt").read_text() == "two\n"
