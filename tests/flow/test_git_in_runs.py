@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from projections import capture
 from tests.capture.helpers import commit_all, make_repository, run_git, write
 from tests.flow.agents import Claude, Pi
 from tests.flow.within import APART, Watcher, Within
@@ -66,6 +67,8 @@ def session(
     write(root / "lib/h", "h\n")
     commit_all(root)
     run_git(root, "checkout", "-q", "main")
+    for limit in ("QUICK_NS", "STEP_FRESH_NS"):
+        monkeypatch.setattr(capture, limit, 10**12)
     within = Within(tmp_path / "recorder", monkeypatch)
     with within.watching() as watcher:
         watcher.steps = steps
