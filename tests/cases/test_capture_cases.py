@@ -81,6 +81,7 @@ def test_case_2_what_cannot_come_back_is_told_first(place: Stage) -> None:
     place.play(place.agent(), (by_shell(lambda folder: (folder / "old.log").unlink()),))
     planned = place.rewind("1", "--dry-run")
     assert any("old.log" in one["message"] for one in planned["warnings"]), planned
+    assert "ignored" in place.within.run("cat", "1", "old.log", cwd=place.folder, check=3).err
 
 
 @pytest.mark.parametrize("tracked", ["committed", "never added", "no repository"])
@@ -207,16 +208,16 @@ def kind_and_new_project(request: pytest.FixtureRequest, within: Within, tmp_pat
 
 def test_case_25_large_ignored_folders_are_no_reason_to_warn(place: Stage) -> None:
     """Thousands of files in an ignored folder are left out as one name, before and after a run; nothing is
-    said of them on the way back."""
-    (place.folder / ".gitignore").write_text("logs/\n")
+    said of them on the way back, nor of a new folder of this kind."""
+    (place.folder / ".gitignore").write_text("logs/\nbuild/\n")
     (place.folder / "logs").mkdir()
     for number in range(2000):
         (place.folder / "logs" / f"{number}.log").touch()
-    place.play(place.agent(), (by_shell(edit, saves("logs/more.log", "x\n")),))
+    place.play(place.agent(), (by_shell(edit, saves("logs/more.log", "x\n"), saves("build/new.o", "x\n")),))
     [shown] = place.json("show", "1")["skipped"]
     assert shown["path"] == "logs"
     done = place.within.run("rewind", "1", "--files", cwd=place.folder)
-    assert "logs" not in done.out.decode() + done.err
+    assert "logs" not in done.out.decode() + done.err and "build" not in done.out.decode() + done.err
     assert (place.folder / "logs" / "more.log").exists()
 
 

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
+from recorder.sources.base import Closed
 from tests.cases.stage import Agent, Stage
 from tests.flow.agents import Pi, append, now
 from tests.flow.conftest import snapshot
 from tests.flow.within import APART
+
+
+@pytest.fixture(autouse=True)
+def no_pi_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may work with pi at the same time, which might have any session open."""
+    monkeypatch.setattr("recorder.sources.pi.closed", lambda *_: Closed("closed"))
 
 
 def leaf(stage: Stage, agent: Agent) -> str | None:

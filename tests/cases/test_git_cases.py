@@ -72,8 +72,8 @@ def test_case_28_the_persons_repository_is_never_written(
 def test_case_72_the_environments_repository_is_not_meant(
     names: tuple[str, ...], place: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Variables of a hook that the command runs in name another repository: it stays as it is, and capture
-    and rewind are as ever."""
+    """Variables of a hook that the command runs in name another repository: it stays as it is, and capture,
+    rewind and prune are as ever."""
     other = make_repository(tmp_path / "other")
     saves("f", "1\n")(other)
     git(other, "add", "f")
@@ -81,15 +81,18 @@ def test_case_72_the_environments_repository_is_not_meant(
 
     def inherit() -> None:
         """Whoever starts git takes the variables out of its own process."""
-        values = {"GIT_INDEX_FILE": other / ".git" / "index", "GIT_WORK_TREE": other}
+        own = {"GIT_DIR": "", "GIT_INDEX_FILE": "index", "GIT_OBJECT_DIRECTORY": "objects"}
         for name in names:
-            monkeypatch.setenv(name, str(values.get(name, other / ".git")))
+            monkeypatch.setenv(name, str(other / ".git" / own[name]) if name in own else str(other))
 
-    before = snapshot(place.folder)
+    before, deed = snapshot(place.folder), by_shell(saves("notes.md", "2\n"), saves("new", "1\n"))
     inherit()
-    place.play(place.agent(), (by_shell(saves("notes.md", "2\n"), saves("new", "1\n")),))
+    place.play(place.agent(), (), (deed,))
     inherit()
-    place.rewind("1")
+    monkeypatch.setenv("RECORDER_MAX_CHECKPOINTS", "1")
+    assert place.json("prune")["retired"]
+    inherit()
+    place.rewind("2")
     assert snapshot(place.folder) == before and everything(other) == kept
 
 

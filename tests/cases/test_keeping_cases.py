@@ -11,8 +11,8 @@ import pytest
 
 from recorder.eventlog import mapper
 from recorder.events import StepEnded
-from tests.capture.helpers import everything
-from tests.cases.stage import Stage, by_shell, by_tool, played, saves
+from tests.capture.helpers import everything, run_git
+from tests.cases.stage import Stage, by_shell, played, saves, store_of
 from tests.flow.conftest import snapshot
 from tests.flow.within import Within
 
@@ -23,9 +23,10 @@ def test_case_67_what_is_kept_stays_whole(plain: Stage, monkeypatch: pytest.Monk
     agent, states = plain.agent(), []
     for number in range(1, 7):
         states.append(snapshot(plain.folder))
-        plain.play(agent, (by_tool("f", f"{number}\n"), by_shell(saves(f"new-{number}", f"{number}\n"))))
+        plain.play(agent, (by_shell(saves("f", f"of run {number}\n"), saves(f"new-{number}", "1\n")),))
     monkeypatch.setenv("RECORDER_MAX_CHECKPOINTS", "2")
     pruned = plain.json("prune")
+    run_git(store_of(plain), "gc", "--prune=now", "--quiet")
     assert [one["number"] for one in pruned["kept"]] == [5, 6]
     assert all("more than 2" in one["reason"] for one in pruned["retired"])
     plain.rewind("5")

@@ -93,7 +93,8 @@ def test_case_30_a_session_without_changes_takes_nothing_back(two: tuple[Stage, 
 
 
 def test_case_31_a_run_that_only_read_is_taken_back_without_a_write(stage: Stage) -> None:
-    """In a dirty project, with things staged, deleted and new: to the last byte and time as before."""
+    """In a project that is dirty before and after it, with things staged, deleted and new: to the last byte
+    and time as before."""
     agent = stage.agent()
     (stage.folder / "notes.md").write_text("dirty\n")
     (stage.folder / "go.mod").unlink()
@@ -101,6 +102,7 @@ def test_case_31_a_run_that_only_read_is_taken_back_without_a_write(stage: Stage
     git(stage.folder, "add", "notes.md")
     tool = "read" if stage.kind == "pi" else "Read"
     stage.play(agent, (lambda one: one.use(tool, {"path": "notes.md"}, lambda: None), by_shell(Path.exists)))
+    (stage.folder / "src" / "app.py").write_text("dirty, too\n")
     before = everything(stage.folder)
     assert stage.rewind("1")["status"] == "noop"
     assert stage.json("undo", "--files")["status"] in ("noop", "done")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from projections import prune
 from recorder.events import Captured
 from tests.capture.helpers import commit_all, everything, make_repository, run_git
 from tests.cases.stage import Stage, played, saves, store_of
@@ -27,25 +28,37 @@ def dead_pid() -> int:
     return child.pid
 
 
-def test_case_75_locks_of_the_dead_stop_nothing(place: Stage) -> None:
+def test_case_75_locks_of_the_dead_stop_nothing(place: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lock files of git and of the recorder, half-written packs and refs, as processes leave them that were
     killed: capture, rewind and prune go on at once."""
     start = snapshot(place.folder)
     played(place, runs=1)
+    leave_locks(place)
+    played(place, runs=4)
+    assert {one["state"] for one in place.json("checkpoints", "latest")} == {"complete"}
+    for session in [one["id"] for one in place.json("sessions")]:
+        place.rewind("1", "--session", session)
+    assert snapshot(place.folder) == start
+    leave_locks(place)
+    monkeypatch.setenv("RECORDER_MAX_CHECKPOINTS", "1")
+    monkeypatch.setattr(prune, "SAFETY_DAYS", 0)
+    kept = list_refs(place)
+    assert len(place.json("prune")["retired"]) == 3 and len(list_refs(place)) < len(kept)
+
+
+def list_refs(place: Stage) -> list[bytes]:
+    return run_git(store_of(place), "for-each-ref").splitlines()
+
+
+def leave_locks(place: Stage) -> None:
     store = store_of(place)
-    for name in ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "gc.pid", "new-ref"):
+    refs = [f"{path.relative_to(store)}.lock" for path in store.glob("refs/recorder/captures/*")]
+    for name in ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "gc.pid", "new-ref", *refs):
         (store / name).write_text(f"{dead_pid()} localhost")
     for name in ("tmp_pack_1", "tmp_idx_1", "pack-0000000000000000000000000000000000000000.pack"):
         (store / "objects" / "pack" / name).write_bytes(b"PACK\0\0")
     for path in (place.within.home / "locks").iterdir():
         path.write_text(str(dead_pid()))
-    played(place, runs=2)
-    assert {one["state"] for one in place.json("checkpoints", "latest")} == {"complete"}
-    sessions = [one["id"] for one in place.json("sessions")]
-    for session in sessions:
-        place.rewind("1", "--session", session)
-    assert snapshot(place.folder) == start
-    place.json("prune")
 
 
 def test_case_75_the_living_are_waited_for(plain: Stage) -> None:
@@ -81,14 +94,10 @@ def test_case_79_a_capture_that_is_killed_leaves_the_project_alone(stage: Stage)
     agent = stage.agent()
     agent.give("killed")
 
-    def capture() -> None:
-        with stage.within.watching() as watcher:
-            watcher.look(agent)
-
-    effects = itertools.count(0, 9)
-    while killed(next(effects), capture):
+    effects = itertools.count(0, 13)
+    while killed(next(effects), lambda: stage.within.run("watch", "--once", cwd=stage.folder)):
         assert everything(stage.folder) == before
-    assert everything(stage.folder) == before and next(effects) > 40
+    assert everything(stage.folder) == before and next(effects) > 100
     stage.play(agent, (stage.write("nested/f", "2\n"),))
     assert stage.json("checkpoints")[0]["state"] == "complete"
     stage.rewind("2")
@@ -168,5 +177,5 @@ def test_case_83_gits_own_collection_takes_nothing_that_lives(plain: Stage) -> N
     assert snapshot(plain.folder) == start
     with plain.within.recording() as recording:
         commits = [one.fact.commit for one in whole(recording) if isinstance(one.fact, Captured)]
-    kept = run_git(store_of(plain), "for-each-ref", "--format=%(objectname)").decode().split()
-    assert set(commits) <= set(kept)
+    kept = {ref.split()[0].decode() for ref in list_refs(plain)}
+    assert set(commits) <= kept
