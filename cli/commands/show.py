@@ -28,6 +28,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     from cli.context import existing_recording
     from cli.inspect import checkpoint_details, place_details, without_changes
     from cli.places import the_place
+    from cli.standing import tell_out_of_reach, why_out_of_reach
+    from projections.capture import known_tree
 
     with existing_recording(arguments) as recording:
         place = the_place(recording, arguments, arguments.checkpoint)
@@ -36,6 +38,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         else:
             document, prompt = checkpoint_details(recording, place.session, place.checkpoint)
             nothing = without_changes(recording, place.checkpoint)
+            if place.checkpoint.tree and arguments.at is None:
+                why = why_out_of_reach(known_tree(recording.views, place.checkpoint.tree))
+                tell_out_of_reach([document], why)
     if arguments.json:
         console.json(document)
     elif place.inside:

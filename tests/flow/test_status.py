@@ -156,7 +156,8 @@ def test_a_folder_that_is_not_what_was_captured(within: Within, folder: Path, ho
     why = {"gone": "is not there", "replaced": "another folder than the one that was captured"}[how]
     assert found["recorded"] and any(why in note for note in found["notes"])
     documents = [*found["recent"], *within.json("checkpoints", *words, cwd=folder.parent)]
-    assert [(one["restorable"], why in one["why_not"]) for one in documents] == [(False, True)] * 4
+    documents.append(within.json("show", "1", *words, cwd=folder.parent))
+    assert [(one["restorable"], why in one["why_not"]) for one in documents] == [(False, True)] * 5
     assert why in within.run("checkpoints", *words, cwd=folder.parent).out.decode()
 
 
