@@ -22,6 +22,8 @@ COMMANDS = {
     "import": "read whole logs, safe to repeat",
     "daemon": "the watcher in the background: start, stop, status",
     "hook": "one hook call of an agent, on stdin",
+    "install": "put the recorder into an agent's own configuration",
+    "uninstall": "take it out again",
     "demo": "record, rewind and undo a short bundled session in a scratch folder",
     "sessions": "sessions of this folder and below",
     "checkpoints": "checkpoints of a session, newest first",

@@ -40,7 +40,7 @@ class PiSource:
         A folder that a project's own `.pi/settings.json` names, or one relative to where pi was
         started, cannot be known from here: such files are to be named by hand.
         """
-        agent = _folder(environment.get("PI_CODING_AGENT_DIR"), home) or home / ".pi" / "agent"
+        agent = agent_folder(environment, home)
         named = (environment.get("PI_CODING_AGENT_SESSION_DIR"), _setting(agent, "sessionDir"))
         folders = [*(_folder(name, home) for name in named), agent / "sessions"]
         return [Root(folder, "*.jsonl") for folder in dict.fromkeys(folders) if folder is not None]
@@ -90,6 +90,11 @@ class PiSource:
 
 
 SOURCE = PiSource()
+
+
+def agent_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """pi's own folder: its settings, extensions and, mostly, sessions."""
+    return _folder(environment.get("PI_CODING_AGENT_DIR"), home) or home / ".pi" / "agent"
 
 
 def custom_entry(parent: str | None, data: object, ids: Collection[str], now: datetime) -> bytes:

@@ -1,0 +1,144 @@
+// What a session of pi does, told to the recorder at the moment it happens. pi waits for every handler, so
+// that a prompt's files are captured before its first tool runs; it waits never longer than the budget.
+
+import * as crypto from "node:crypto";
+import * as fs from "node:fs";
+import * as path from "node:path";
+import type { Wire } from "./wire.ts";
+import { quietly } from "./wire.ts";
+
+/** Tools that change nothing; nobody waits for them. */
+const READS = new Set(["read", "grep", "find", "ls"]);
+/** The release that tells when a run is really over; before it `agent_end` is the best there is. */
+const SETTLES = [0, 80, 4];
+
+export type Session = {
+	/** The recorder's keys of the prompts whose entries are known. */
+	entryOf: Map<string, string>;
+	/** What is told of a session in every message. */
+	about(ctx: any): { session: string; file: string | null; cwd: string };
+};
+
+/** Registers the handlers that tell what happens; nothing of a session that belongs to another one. */
+export function record(pi: any, wire: Wire): Session {
+	const version = piVersion();
+	const entryOf = new Map<string, string>();
+	const told = new Set<string>();
+	let unbound: string[] = [];
+	let prompt: string | undefined;
+	let turn = 0;
+	let calledTools = false;
+	let outcome = "done";
+
+	const about = (ctx: any) => ({
+		session: ctx.sessionManager.getSessionId(),
+		file: ctx.sessionManager.getSessionFile() ?? null,
+		cwd: ctx.cwd,
+	});
+	const on = (event: string, handle: (event: any, ctx: any) => unknown) =>
+		pi.on(event, async (one: any, ctx: any) => {
+			try {
+				await handle(one, ctx);
+			} catch {
+				// Whatever is wrong with the recorder, pi goes on; an error here would block a tool.
+			}
+		});
+	const tell = (event: string, ctx: any, more: object = {}, waits = false) =>
+		wire.tell({ event, ...about(ctx), prompt, ...more, waits }, { waits, signal: ctx.signal });
+
+	on("session_start", (_, ctx) => tell("start", ctx, { version }));
+	on("agent_start", () => {
+		turn = 0;
+		outcome = "done";
+	});
+	on("turn_start", (event) => {
+		turn = event.turnIndex ?? 0;
+	});
+	on("message_end", ({ message }, ctx) => {
+		if (message.role === "assistant") {
+			calledTools = blocks(message).some((block) => block.type === "toolCall");
+			outcome = ["aborted", "error"].includes(message.stopReason) ? message.stopReason : "done";
+		}
+		if (message.role !== "user") return;
+		prompt = crypto.randomUUID();
+		unbound.push(prompt);
+		const how = turn === 0 ? "typed" : calledTools ? "steered" : "queued";
+		// Awaited before a tool runs; the model's own time is the recorder's until then.
+		void tell("prompt", ctx, { text: textOf(message), how }, true);
+	});
+	on("context", (_, ctx) => {
+		for (const [key, entry] of newest(ctx.sessionManager, unbound)) {
+			entryOf.set(key, entry);
+			void tell("bound", ctx, { prompt: key, entry });
+		}
+		unbound = [];
+	});
+	on("tool_call", (event, ctx) => {
+		const { toolCallId: call, toolName: tool, input } = event;
+		told.add(call);
+		const waits = !READS.has(tool);
+		const done = tell("call", ctx, { call, tool, input }, waits);
+		return waits ? done : undefined;
+	});
+	on("tool_execution_end", (event, ctx) => {
+		if (told.delete(event.toolCallId)) void tell("return", ctx, { call: event.toolCallId, failed: !!event.isError });
+	});
+	on("turn_end", (_, ctx) => void tell("step", ctx));
+	on(atLeast(version, SETTLES) ? "agent_settled" : "agent_end", (event, ctx) => {
+		void tell("settled", ctx, { outcome: event.aborted ? "aborted" : outcome });
+	});
+	on("session_tree", (event, ctx) => void tell("moved", ctx, { entry: event.newLeafId }));
+	return { entryOf, about };
+}
+
+/** Tells that a session ends; what was told before has arrived by then. */
+export async function recordEnd(wire: Wire, session: Session, reason: string, ctx: any): Promise<void> {
+	if (reason !== "reload") await wire.tell({ event: "end", ...session.about(ctx), outcome: reason }, { waits: true });
+	wire.close();
+}
+
+/** The prompts at the end of the conversation's path, each with its entry: several may come at once. */
+function newest(manager: any, keys: string[]): [string, string][] {
+	const entries: string[] = [];
+	let entry = manager.getLeafEntry();
+	while (entry && entries.length < keys.length) {
+		if (entry.type === "message" && entry.message.role === "user") entries.push(entry.id);
+		else if (entry.type === "message" && entry.message.role === "assistant") break;
+		entry = entry.parentId ? manager.getEntry(entry.parentId) : undefined;
+	}
+	return entries.map((id, index) => [keys[keys.length - 1 - index], id] as [string, string]).reverse();
+}
+
+function blocks(message: any): any[] {
+	return Array.isArray(message.content) ? message.content : [{ type: "text", text: String(message.content ?? "") }];
+}
+
+export function textOf(message: any): string {
+	return blocks(message)
+		.filter((block) => block.type === "text")
+		.map((block) => block.text)
+		.join("\n");
+}
+
+/** The release of this pi, by the package that its program lies in. */
+function piVersion(): string | null {
+	return (
+		quietly(() => {
+			let folder = path.dirname(fs.realpathSync(process.argv[1]));
+			while (folder !== path.dirname(folder)) {
+				const manifest = quietly(() => JSON.parse(fs.readFileSync(path.join(folder, "package.json"), "utf8")));
+				if (String(manifest?.name).endsWith("pi-coding-agent")) return String(manifest.version);
+				folder = path.dirname(folder);
+			}
+			return null;
+		}) ?? null
+	);
+}
+
+/** Whether a release is one or a later one; an unknown one is taken to be new. */
+export function atLeast(version: string | null, other: number[]): boolean {
+	const parts = (version ?? "").split(/[.-]/).map(Number);
+	if (version === null || parts.slice(0, 3).some(Number.isNaN)) return true;
+	const differs = other.findIndex((part, index) => parts[index] !== part);
+	return differs < 0 || parts[differs] > other[differs];
+}
