@@ -18,7 +18,7 @@ from tests.flow.within import APART
 @pytest.fixture(autouse=True)
 def no_pi_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the tests may work with pi at the same time, which might have any session open."""
-    monkeypatch.setattr("recorder.sources.pi.closed", lambda *_: Closed("closed"))
+    monkeypatch.setattr("recorder.sources.pi.closed", lambda *_: Closed("closed", "none runs"))
 
 
 def leaf(stage: Stage, agent: Agent) -> str | None:
