@@ -422,6 +422,18 @@ def test_lost_contents_are_found_where_they_still_stand(world: World) -> None:
     world.check(0, 1, 2, 3)
 
 
+def test_what_lies_in_a_pack_that_is_cut_off_is_stored_again(world: World) -> None:
+    """Nobody reads what did not change, but nobody believes in it either: the next capture has it."""
+    content = world.states[0][b"sub/deep/c"].oid
+    (entry,) = [one for one in entries(packs(world.store)[0]) if one.kind == b"blob"][2:]
+    cut(packs(world.store)[0], entry.data + 4)
+    write(world.root / "a", "next")
+    look = world.capture()
+    assert [change.path for change in look.delta] == [b"a"]
+    with world.tree() as tree:
+        assert blob_id(tree.blob(content)) == content
+
+
 @pytest.mark.parametrize("with_index", [True, False])
 def test_of_a_damaged_pack_only_what_is_damaged_is_lost(tmp_path: Path, with_index: bool) -> None:
     """Each file's content in turn: all others are saved, before it in the pack and behind it."""

@@ -141,3 +141,14 @@ def test_a_broken_store_stops_no_other(
     within.run("rewind", "1", "--files", cwd=other)
     assert (other / "f").read_text() == "before\n"
     within.run("prune", cwd=other)
+
+
+def test_a_rewind_tells_the_log_what_it_found_lost(within: Within, folder: Path) -> None:
+    """Without a watcher: its own captures meet the damage, and the record of the checkpoints says so."""
+    recorded(within, folder)
+    min((the_store(within) / "objects/pack").glob("*.pack"), key=lambda one: one.stat().st_mtime_ns).unlink()
+
+    within.run("rewind", "2", "--files", cwd=folder)
+    assert not (folder / "two.txt").exists()
+    first = within.json("checkpoints", cwd=folder)[-1]
+    assert first["state"] in ("partial", "lost") and "lost" in first["why_not"]
