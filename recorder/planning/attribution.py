@@ -21,14 +21,15 @@ Which changes there are is `recorder.planning.sights`' part.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from recorder.events import Body
-from recorder.history import Change, Operation, Run, Transition, TreeHistory, Unseen
+from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
+from recorder.planning.contested import contested
 from recorder.planning.sights import Sightings, between_known, proved, token
-from recorder.planning.spans import SLACK, TICK, Locate, Span, Spans, end_of, parents, spans_of
+from recorder.planning.spans import SLACK, TICK, Locate, Span, Spans, parents, spans_of
 from recorder.states import PathState
 
 Contains = Callable[[str, Body], bool]
@@ -60,7 +61,7 @@ def attribute(
                 changes.append(
                     change if unknown_from is None else _blurred(change, rest, spans, unknown_from)
                 )
-    return _contested(sorted(changes, key=lambda change: change.position), history.runs)
+    return contested(sorted(changes, key=lambda change: change.position), history.runs)
 
 
 def _by_the_log(
@@ -105,36 +106,6 @@ def _came_into_sight_by(start: Transition, span: Span) -> bool:
         return True
     recent = start.changed_at >= span.began_at - SLACK and start.until > span.began_at
     return start.after.present and recent
-
-
-def _contested(changes: Sequence[Change], runs: Iterable[Run]) -> list[Change]:
-    """The changes with those of other sessions that were made to the same path in overlapping runs."""
-    times = {(run.session, run.run): (run.began_at, end_of(run)) for run in runs}
-    rivals: dict[bytes, list[Change]] = defaultdict(list)
-    for change in changes:
-        if change.by == "session" and not {change.before.kind, change.after.kind} <= {"dir", "absent"}:
-            rivals[change.path].append(change)
-    disputed = {path for path, made in rivals.items() if len({change.session for change in made}) > 1}
-    return [
-        replace(change, contested=_against(change, rivals[change.path], times))
-        if change.path in disputed and change.by == "session"
-        else change
-        for change in changes
-    ]
-
-
-def _against(
-    change: Change, rivals: Iterable[Change], times: dict[tuple[str, str], tuple[int, int]]
-) -> tuple[str, ...]:
-    began_at, ended_at = times.get((change.session or "", change.run or ""), (1, 0))
-    return tuple(
-        other.id
-        for other in rivals
-        if other.session != change.session
-        and (other.session or "", other.run or "") in times
-        and times[other.session or "", other.run or ""][0] <= ended_at
-        and began_at <= times[other.session or "", other.run or ""][1]
-    )
 
 
 class _Rewinds:
