@@ -1,4 +1,4 @@
-"""Which changes two sessions dispute: of one path, in runs that overlap, although each is one session's alone.
+"""Which changes two sessions dispute: of one path, in runs that overlap, although each is one's alone.
 
 Such a path is never merged. Folders are no matter of dispute: one goes when it is empty.
 """
@@ -13,10 +13,13 @@ from msgspec.structs import replace
 from recorder.history import Change, Run
 from recorder.planning.spans import end_of
 
+Times = dict[tuple[str | None, str | None], tuple[int, int]]
+"""When each run of a session began and ended (ns)."""
+
 
 def contested(changes: Sequence[Change], runs: Iterable[Run]) -> list[Change]:
     """The changes with those of other sessions that were made to the same path in overlapping runs."""
-    times = {(run.session, run.run): (run.began_at, end_of(run)) for run in runs}
+    times: Times = {(run.session, run.run): (run.began_at, end_of(run)) for run in runs}
     rivals: dict[bytes, list[Change]] = defaultdict(list)
     for change in changes:
         if change.by == "session" and not {change.before.kind, change.after.kind} <= {"dir", "absent"}:
@@ -30,15 +33,11 @@ def contested(changes: Sequence[Change], runs: Iterable[Run]) -> list[Change]:
     ]
 
 
-def _against(
-    change: Change, rivals: Iterable[Change], times: dict[tuple[str, str], tuple[int, int]]
-) -> tuple[str, ...]:
-    began_at, ended_at = times.get((change.session or "", change.run or ""), (1, 0))
+def _against(change: Change, rivals: Iterable[Change], times: Times) -> tuple[str, ...]:
+    own = times.get((change.session, change.run))
+    others = ((one, times.get((one.session, one.run))) for one in rivals if one.session != change.session)
     return tuple(
-        other.id
-        for other in rivals
-        if other.session != change.session
-        and (other.session or "", other.run or "") in times
-        and times[other.session or "", other.run or ""][0] <= ended_at
-        and began_at <= times[other.session or "", other.run or ""][1]
+        one.id
+        for one, other in others
+        if own is not None and other is not None and own[0] <= other[1] and other[0] <= own[1]
     )
