@@ -9,7 +9,7 @@ from recorder.errors import UsageProblem
 if TYPE_CHECKING:
     from cli.installing.base import Installer
 
-AGENTS = ("pi",)
+AGENTS = ("pi", "claude")
 """Each is a module of this package with an `INSTALLER`."""
 
 

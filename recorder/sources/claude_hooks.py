@@ -97,10 +97,7 @@ _MEANINGS: dict[str, Callable[[Payload], dict[str, object]]] = {
     "PostToolUseFailure": _return,
     "PostToolBatch": lambda told: {} if told.agent_id else {"kind": "step"},
     "Stop": lambda told: {"kind": "settled", "outcome": "done", "waits": True},
-    "SubagentStop": lambda told: {},
     "SessionEnd": lambda told: {"kind": "end", "outcome": told.reason or "other"},
-    "PreCompact": lambda told: {},
-    "CwdChanged": lambda told: {},
 }
 """The events that `install` asks for, with what each means."""
 
