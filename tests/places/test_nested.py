@@ -4,13 +4,14 @@ registration are never touched, and `show` and the plan tell of them."""
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.capture.helpers import commit_all, make_repository, run_git
-from tests.flow.within import Within
+from tests.flow.within import APART, Within
 from tests.places.journey import Place, furnish, rampage, record, same, state, there_and_back
 
 
@@ -174,6 +175,7 @@ def test_two_work_trees_of_one_repository_at_once(within: Within, place: Place) 
         for agent in agents:
             agent.give("go wild")
             watcher.look(agent)
+        time.sleep(APART)
         for agent, one in zip(agents, both, strict=True):
             agent.shell("…", lambda one=one: rampage(one.root))
             watcher.look(agent)
