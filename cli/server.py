@@ -78,6 +78,10 @@ class Server:
         while self._asked:
             yield self._asked.popleft()
 
+    def has_prompt(self, session: str) -> bool:
+        """Whether a prompt of this session is among what was asked and not taken."""
+        return any(one.signal.kind == "prompt" and one.signal.session == session for one in list(self._asked))
+
     def push(self, session: str, content: bytes) -> bool:
         """Hand something to the extension that keeps a connection open for a session; whether there is
         one."""

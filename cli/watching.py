@@ -46,6 +46,7 @@ class Watching:
         self._follower = Follower(sources, recording.log, roots)
         self._ingest = Ingest(recording.log, sources)
         self._understand = understand_with({source.agent: source.signal for source in sources})
+        self._server: Server | None = None
         self._stop = threading.Event()
         self._sweep_due = threading.Event()
 
@@ -123,7 +124,7 @@ class Watching:
         if self._once:
             return
         self._hear_spooled()
-        for asked in self._server.asked():
+        for asked in self._server.asked() if self._server else ():
             try:
                 self._hear(asked.frame.agent, asked.signal)
             finally:
@@ -136,14 +137,14 @@ class Watching:
                 self._hear(frame.agent, signal)
 
     def _hear(self, agent: str, signal: Signal) -> None:
-        """What the session's log says by now is read first; a call begins when the agent goes on."""
+        """What the session's log says by now is read first, but for what may stand there of a prompt that is
+        still to be heard: its own word comes before its line. A call begins when the agent goes on."""
         from recorder.events import session_stream
 
         stream = session_stream(agent, signal.session)
         try:
-            if signal.log is not None:
-                for piece in self._follower.read(os.fspath(signal.log)):
-                    self._take(piece)
+            if signal.kind not in ("start", "prompt"):
+                self._read_log_of(signal)
             if signal.kind == "call":
                 self._reactor.hear(stream, signal, self._ingest.run_of(agent, signal.session))
                 self._reactor.react(self._ingest.take_signal(agent, _begun(signal)))
@@ -152,6 +153,12 @@ class Watching:
                 self._reactor.hear(stream, signal, self._ingest.run_of(agent, signal.session))
         except RecorderError as error:
             self._tell(f"recorder: {error.message}")
+
+    def _read_log_of(self, signal: Signal) -> None:
+        expected = self._server is not None and self._server.has_prompt(signal.session)
+        if signal.log is not None and not expected:
+            for piece in self._follower.read(os.fspath(signal.log)):
+                self._take(piece)
 
     # ---- the rest
 

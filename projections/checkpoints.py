@@ -99,7 +99,8 @@ def _bind(connection: sqlite3.Connection, stream: UUID, key: str, entry: str) ->
 
 
 def _take_announced(connection: sqlite3.Connection, stream: UUID, entry: str) -> None:
-    """The capture that was made when a prompt was announced is its own, if both are known by now."""
+    """The capture that was made when a prompt was announced is its own, if both are known by now; one that
+    was made late by the log yields to it."""
     captured = connection.execute(
         "SELECT state, why, tree, capture, commit_id, capture_position, source, late FROM announcements"
         " WHERE stream = ? AND entry = ? AND capture IS NOT NULL",
@@ -109,7 +110,8 @@ def _take_announced(connection: sqlite3.Connection, stream: UUID, entry: str) ->
         return
     connection.execute(
         "UPDATE checkpoints SET state = ?, why = ?, tree = ?, capture = ?, commit_id = ?,"
-        " capture_position = ?, source = ?, late = ? WHERE id = ? AND capture IS NULL AND retired IS NULL",
+        " capture_position = ?, source = ?, late = ?"
+        " WHERE id = ? AND (capture IS NULL OR late) AND retired IS NULL",
         (*captured, events.checkpoint_id(stream, entry)),
     )
     _hand_down(connection, stream, entry)
@@ -337,11 +339,13 @@ def checkpoint_of_entry(connection: sqlite3.Connection, stream: str, entry: str)
 
 
 def is_captured(connection: sqlite3.Connection, stream: str, key: str) -> bool:
-    """Whether an announced prompt has its capture."""
+    """Whether an announced prompt has its capture; a complete one that its line asked for is as good."""
     row = connection.execute(
-        "SELECT 1 FROM announcements WHERE stream = ? AND key = ? AND capture IS NOT NULL", (stream, key)
+        "SELECT a.capture, c.state FROM announcements a LEFT JOIN checkpoints c USING (stream, entry)"
+        " WHERE a.stream = ? AND a.key = ?",
+        (stream, key),
     ).fetchone()
-    return row is not None
+    return row is not None and (row["capture"] is not None or row["state"] == "complete")
 
 
 def uncaptured(connection: sqlite3.Connection) -> list[Checkpoint]:

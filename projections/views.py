@@ -35,7 +35,7 @@ class Facts(Protocol):
     def read(self, *, after: int = 0, upto: int | None = None, limit: int = 500) -> list[Stored]: ...
 
 
-VERSION = 8
+VERSION = 9
 """Of all tables together: another number in the database means that they are folded anew."""
 
 

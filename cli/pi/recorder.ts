@@ -6,29 +6,38 @@ import { openWire } from "./wire.ts";
 /** Set for the agents that this one starts: one that keeps no session of its own is a part of its parent's. */
 const PARENT = "AGENT_RECORDER_PI";
 
-/** By the bus that all extensions of a pi share: the one of them that works. */
-const working: WeakMap<object, object> = ((globalThis as any)[Symbol.for("recorder.pi")] ??= new WeakMap());
+/** Of the extensions of this process, of which there may be several: which records a session, by its id, and
+ * which has the commands. */
+const shared: { sessions: Map<string, object>; commands?: { begun: boolean } } = ((globalThis as any)[
+	Symbol.for("recorder.pi")
+] ??= { sessions: new Map() });
 
 export default function recorder(pi: any): void {
-	const self = {};
-	let begun = false;
-	const begin = () => {
-		begun = true;
-		working.set(pi.events, self);
+	try {
+		if (isPart()) return;
+		const self = { begun: false };
 		const wire = openWire();
-		const session = record(pi, wire);
+		let claimed: string | undefined;
+		pi.on("session_start", (_: unknown, ctx: any) => {
+			try {
+				const session = ctx.sessionManager.getSessionId();
+				if (!shared.sessions.has(session)) shared.sessions.set(session, self);
+				claimed = shared.sessions.get(session) === self ? session : undefined;
+				self.begun = true;
+			} catch {
+				// not claimed: nothing is recorded
+			}
+		});
+		const session = record(pi, wire, () => claimed !== undefined);
 		pi.on("session_shutdown", async (event: any, ctx: any) => {
 			try {
-				working.delete(pi.events);
+				if (claimed === undefined) return;
+				shared.sessions.delete(claimed);
 				await recordEnd(wire, session, event.reason ?? "quit", ctx);
 			} catch {
 				// pi ends all the same
 			}
 		});
-	};
-	try {
-		if (isPart()) return;
-		if (!working.has(pi.events)) begin();
 	} catch {
 		// an extension that throws would end pi
 	}

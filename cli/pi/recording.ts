@@ -4,11 +4,14 @@
 import * as crypto from "node:crypto";
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { INSTALLED } from "./installed.ts";
 import type { Wire } from "./wire.ts";
 import { quietly } from "./wire.ts";
 
 /** Tools that change nothing; nobody waits for them. */
 const READS = new Set(["read", "grep", "find", "ls"]);
+/** How long the arrival of a prompt is waited for; it takes about one. */
+const RECEIPT_MS = 200;
 /** The release that tells when a run is really over; before it `agent_end` is the best there is. */
 const SETTLES = [0, 80, 4];
 
@@ -19,8 +22,8 @@ export type Session = {
 	about(ctx: any): { session: string; file: string | null; cwd: string };
 };
 
-/** Registers the handlers that tell what happens; nothing of a session that belongs to another one. */
-export function record(pi: any, wire: Wire): Session {
+/** Registers the handlers that tell what happens, while the session `isOurs`. */
+export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 	const version = piVersion();
 	const entryOf = new Map<string, string>();
 	const told = new Set<string>();
@@ -38,13 +41,13 @@ export function record(pi: any, wire: Wire): Session {
 	const on = (event: string, handle: (event: any, ctx: any) => unknown) =>
 		pi.on(event, async (one: any, ctx: any) => {
 			try {
-				await handle(one, ctx);
+				if (isOurs()) await handle(one, ctx);
 			} catch {
 				// Whatever is wrong with the recorder, pi goes on; an error here would block a tool.
 			}
 		});
-	const tell = (event: string, ctx: any, more: object = {}, waits = false) =>
-		wire.tell({ event, ...about(ctx), prompt, ...more, waits }, { waits, signal: ctx.signal });
+	const tell = (event: string, ctx: any, more: object = {}, patienceMs = 0, waits = patienceMs > 0) =>
+		wire.tell({ event, ...about(ctx), prompt, ...more, waits }, { patienceMs, signal: ctx.signal });
 
 	on("session_start", (_, ctx) => tell("start", ctx, { version }));
 	on("agent_start", () => {
@@ -63,8 +66,9 @@ export function record(pi: any, wire: Wire): Session {
 		prompt = crypto.randomUUID();
 		unbound.push(prompt);
 		const how = turn === 0 ? "typed" : calledTools ? "steered" : "queued";
-		// Awaited before a tool runs; the model's own time is the recorder's until then.
-		void tell("prompt", ctx, { text: textOf(message), how }, true);
+		// That it has arrived is waited for, before pi writes it down; its capture by the first tool that
+		// may write, which the recorder answers after it: the model's own time is the recorder's until then.
+		return tell("prompt", ctx, { text: textOf(message), how }, RECEIPT_MS, false);
 	});
 	on("context", (_, ctx) => {
 		for (const [key, entry] of newest(ctx.sessionManager, unbound)) {
@@ -76,9 +80,7 @@ export function record(pi: any, wire: Wire): Session {
 	on("tool_call", (event, ctx) => {
 		const { toolCallId: call, toolName: tool, input } = event;
 		told.add(call);
-		const waits = !READS.has(tool);
-		const done = tell("call", ctx, { call, tool, input }, waits);
-		return waits ? done : undefined;
+		return tell("call", ctx, { call, tool, input }, READS.has(tool) ? 0 : INSTALLED.budgetMs);
 	});
 	on("tool_execution_end", (event, ctx) => {
 		if (told.delete(event.toolCallId)) void tell("return", ctx, { call: event.toolCallId, failed: !!event.isError });
@@ -93,7 +95,7 @@ export function record(pi: any, wire: Wire): Session {
 
 /** Tells that a session ends; what was told before has arrived by then. */
 export async function recordEnd(wire: Wire, session: Session, reason: string, ctx: any): Promise<void> {
-	if (reason !== "reload") await wire.tell({ event: "end", ...session.about(ctx), outcome: reason }, { waits: true });
+	if (reason !== "reload") await wire.tell({ event: "end", ...session.about(ctx), outcome: reason }, { patienceMs: INSTALLED.budgetMs });
 	wire.close();
 }
 
@@ -113,10 +115,11 @@ function blocks(message: any): any[] {
 	return Array.isArray(message.content) ? message.content : [{ type: "text", text: String(message.content ?? "") }];
 }
 
+/** As the recorder reads it from the log. */
 export function textOf(message: any): string {
 	return blocks(message)
-		.filter((block) => block.type === "text")
-		.map((block) => block.text)
+		.map((block) => (block.type === "image" ? "[image]" : (block.text ?? "")))
+		.filter((text) => text)
 		.join("\n");
 }
 

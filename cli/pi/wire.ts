@@ -20,9 +20,9 @@ const KEPT = /^(HOME|PATH|LANG|TZ|USER|LOGNAME|SHELL|TMPDIR|(LC_|XDG_|RECORDER_|
 type Answered = () => void;
 
 export type Wire = {
-	/** Hand a message over; it is in order with all others. Resolves once it is answered, its time is over or
-	 * `signal` says that the run is aborted. A message of agent `recorder` speaks of the recorder's own work. */
-	tell(message: object, options?: { waits?: boolean; signal?: AbortSignal; agent?: string }): Promise<void>;
+	/** Hand a message over; it is in order with all others. Resolves once it is answered, `patienceMs` (of 0,
+	 * if none is said) are over or `signal` says that the run is aborted. */
+	tell(message: object, options?: { patienceMs?: number; signal?: AbortSignal; agent?: string }): Promise<void>;
 	/** What the daemon asks, unasked. */
 	onPush(handle: (pushed: any) => void): void;
 	close(): void;
@@ -32,7 +32,7 @@ export function openWire(): Wire {
 	let socket: net.Socket | undefined;
 	let connecting: Promise<net.Socket | undefined> | undefined;
 	let received = Buffer.alloc(0);
-	let waiting: { answered: Answered; deadline: number }[] = [];
+	let waiting: { answered: Answered; overdueAt: number }[] = [];
 	let last = 0n;
 	let handlePush: (pushed: any) => void = () => {};
 	let order: Promise<unknown> = Promise.resolve();
@@ -87,25 +87,25 @@ export function openWire(): Wire {
 
 	/** Nothing that stands behind an overdue answer is waited for as well. */
 	function isOverdue(): boolean {
-		return waiting.length > 0 && waiting[0].deadline < Date.now();
+		return waiting.length > 0 && waiting[0].overdueAt < Date.now();
 	}
 
-	function send(frame: Buffer, deadline: number): Promise<void> {
+	function send(frame: Buffer): Promise<void> {
 		return new Promise((answered) => {
-			waiting.push({ answered, deadline });
+			waiting.push({ answered, overdueAt: Date.now() + INSTALLED.budgetMs });
 			socket?.write(frame);
 		});
 	}
 
 	return {
-		async tell(message, { waits = false, signal, agent = "pi" } = {}) {
+		async tell(message, { patienceMs = 0, signal, agent = "pi" } = {}) {
 			const at = moment();
-			const deadline = Date.now() + INSTALLED.budgetMs;
-			const patient = waits && !isOverdue();
+			const deadline = Date.now() + patienceMs;
+			const patient = patienceMs > 0 && !isOverdue();
 			const handedOver = order.then(async () => {
 				const frame = frameOf(agent, at, message);
 				if (frame === undefined) return;
-				if (await connected()) return { answer: send(frame, deadline) };
+				if (await connected()) return { answer: send(frame) };
 				const spooled = spool(at, frame);
 				return { answer: spooled ? taken(spooled, deadline) : undefined };
 			});

@@ -207,22 +207,29 @@ def _add_entry(decision: Decision, line: bytes, record: Record, at: int, said: s
 def _give_prompt(
     decision: Decision, record: Record, at: int, said: str, *, late: bool, reference_at: int
 ) -> None:
-    text = redact_line(record.text.encode("utf-8", "surrogatepass"))[0]
+    text = decision.body(redact_line(record.text.encode("utf-8", "surrogatepass"))[0])
     decision.add(
         PromptGiven,
         at,
         time=record.time,
         entry=record.entry,
         how=record.prompt,
-        text=decision.body(text),
+        text=text,
         excerpt=said,
         copied=record.copied,
         late=late,
         reference_at=reference_at,
-        key=record.key,
+        key=None if record.copied else record.key or _announced_as(decision.session, text),
     )
     if not record.copied:
         decision.add(RunStarted, at, time=record.time, run=record.entry)
+
+
+def _announced_as(session: Session, text: Body) -> str | None:
+    """The key of the newest prompt that was announced with this text and whose line has not come; a line
+    that names no key is known by it until the agent's own word comes."""
+    unbound = (key for key, told in reversed(session.announced.items()) if key not in session.keys)
+    return next((key for key in unbound if session.announced[key].text == text), None)
 
 
 def _work(decision: Decision, read: Read, record: Record, at: int) -> None:

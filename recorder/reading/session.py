@@ -66,8 +66,9 @@ class State(msgspec.Struct):
 class Session:
     """`entries` gives each entry's parent, `calls` the run and step of each tool call; `returned` the
     calls that have ended and `origins` the sessions it was forked from (as ordered sets). `announced` has
-    the announcement of each key, `keys` the entry that each key's prompt got; `witnessed` and
-    `returns_witnessed` the calls whose begin and end a hook told (as ordered sets)."""
+    the announcement of each key, `keys` the entry that each key's prompt got, `unnamed` the text's digest
+    and the time (ns) of prompts whose line named no key; `witnessed` and `returns_witnessed` the calls whose
+    begin and end a hook told (as ordered sets)."""
 
     def __init__(self, agent: str, session: str) -> None:
         self.agent = agent
@@ -80,6 +81,7 @@ class Session:
         self.origins: dict[str, None] = {}
         self.announced: dict[str, PromptAnnounced] = {}
         self.keys: dict[str, str] = {}
+        self.unnamed: dict[str, tuple[str, int]] = {}
         self.witnessed: dict[str, None] = {}
         self.returns_witnessed: dict[str, None] = {}
 
@@ -113,6 +115,7 @@ class Session:
             self.origins,
             self.announced,
             self.keys,
+            self.unnamed,
             self.witnessed,
             self.returns_witnessed,
         )
@@ -173,6 +176,8 @@ def _prompt(session: Session, fact: PromptGiven) -> None:
         session.state.prompt = fact.entry
     if fact.key is not None:
         session.keys.setdefault(fact.key, fact.entry)
+    elif not fact.copied:
+        session.unnamed.setdefault(fact.entry, (fact.text.digest, fact.at))
 
 
 def _announced(session: Session, fact: PromptAnnounced) -> None:

@@ -28,6 +28,9 @@ from recorder.reading.session import Session
 from recorder.redact import excerpt, redact_line
 from recorder.sources.base import Signal
 
+CLOCK_NS = 10_000_000
+"""By how much the time of a prompt's line, cut to what the agent writes down, may lie before the hook's."""
+
 
 def decide_signal(
     session: Session, signal: Signal, body_of: Callable[[bytes], Body], *, has_log: bool
@@ -84,16 +87,30 @@ def _announce(decision: Decision, signal: Signal) -> None:
     session = decision.session
     if signal.prompt is None or signal.prompt in session.announced or signal.prompt in session.keys:
         return
-    text = redact_line(signal.text.encode("utf-8", "surrogatepass"))[0]
+    text = decision.body(redact_line(signal.text.encode("utf-8", "surrogatepass"))[0])
+    entry = _already_read(session, text, signal.at)
     decision.add(
         PromptAnnounced,
         signal.at,
         time="",
         key=signal.prompt,
         how=signal.how,
-        text=decision.body(text),
+        text=text,
         excerpt=excerpt(signal.text),
     )
+    if entry is not None:
+        decision.add(PromptBound, signal.at, time="", key=signal.prompt, entry=entry)
+
+
+def _already_read(session: Session, text: Body, at: int) -> str | None:
+    """The entry of an announced prompt whose line, which names no key, was read first."""
+    known = set(session.keys.values())
+    since = (
+        entry
+        for entry, (digest, given_at) in reversed(session.unnamed.items())
+        if entry not in known and given_at >= at - CLOCK_NS and digest == text.digest
+    )
+    return next(since, None)
 
 
 def _bind(decision: Decision, signal: Signal) -> None:
@@ -150,13 +167,14 @@ def _take_at_its_word(decision: Decision, *, but: str | None) -> None:
     """Of the prompts whose lines never came; the one that is just given may still get its line."""
     session = decision.session
     for key, told in list(session.announced.items()):
-        if key in session.keys or key == but:
+        entry = session.keys.get(key, key)
+        if entry in session.entries or key == but:
             continue
         decision.add(
             EntryAdded,
             told.at,
             time="",
-            entry=key,
+            entry=entry,
             parent=session.state.leaf,
             kind="prompt",
             raw_type="hook",
@@ -170,7 +188,7 @@ def _take_at_its_word(decision: Decision, *, but: str | None) -> None:
             PromptGiven,
             told.at,
             time="",
-            entry=key,
+            entry=entry,
             how=told.how,
             text=told.text,
             excerpt=told.excerpt,
@@ -179,7 +197,7 @@ def _take_at_its_word(decision: Decision, *, but: str | None) -> None:
             reference_at=told.at,
             key=key,
         )
-        decision.add(RunStarted, told.at, time="", run=key)
+        decision.add(RunStarted, told.at, time="", run=entry)
 
 
 _MEANINGS: dict[str, Callable[[Decision, Signal], None]] = {

@@ -56,7 +56,8 @@ def release(request: pytest.FixtureRequest, node: Path) -> list[str]:
 
 
 class Model:
-    """A model that answers `ok`, after running the shell command that a prompt holds in `[[…]]`.
+    """A model that answers `ok`, after running the shell command that a prompt holds in `[[…]]`, or the
+    turns that stand in it after `@@`: a JSON list of turns, each a list of tools with their input.
 
     `requests` are the conversations it was sent: the texts of users and answers, in order. `look` is called
     before each answer, when no tool runs.
@@ -92,7 +93,7 @@ class Model:
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
-                for event in answer(messages[-1]):
+                for event in answer(turn_of(messages)):
                     self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
         return Handler
@@ -104,22 +105,37 @@ def text_of(message: dict[str, Any]) -> str:
     return "".join(block["text"] for block in blocks if block["type"] == "text")
 
 
-def answer(last: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The events of one streamed answer of Anthropic's Messages API."""
-    wanted = re.search(r"\[\[(.*)\]\]", text_of(last))
+def turn_of(messages: list[dict[str, Any]]) -> list[list[Any]]:
+    """The tools that are to be called now, by the newest prompt and what was answered since."""
+    prompts = [index for index, one in enumerate(messages) if one["role"] == "user" and text_of(one)]
+    prompt = text_of(messages[prompts[-1]])
+    done = sum(one["role"] == "assistant" for one in messages[prompts[-1] :])
+    wanted = re.search(r"\[\[(.*)\]\]", prompt)
+    if "@@" in prompt:
+        turns = json.loads(prompt.split("@@", 1)[1])
+    else:
+        turns = [[["bash", {"command": wanted[1]}]]] if wanted else []
+    return list(turns[done]) if done < len(turns) else []
+
+
+def answer(calls: list[list[Any]]) -> Iterator[dict[str, Any]]:
+    """The events of one streamed answer of Anthropic's Messages API: tools, or `ok`."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "model": "scripted", "content": []}
     yield {"type": "message_start", "message": {**message, "stop_reason": None, "usage": usage}}
-    if wanted:
-        block: dict[str, Any] = {"type": "tool_use", "id": f"t{time.time_ns()}", "name": "bash", "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps({"command": wanted[1]})}
-    else:
-        block = {"type": "text", "text": ""}
-        delta = {"type": "text_delta", "text": "ok"}
-    yield {"type": "content_block_start", "index": 0, "content_block": block}
-    yield {"type": "content_block_delta", "index": 0, "delta": delta}
-    yield {"type": "content_block_stop", "index": 0}
-    stop = "tool_use" if wanted else "end_turn"
+    blocks: list[tuple[dict[str, Any], dict[str, str]]] = [
+        (
+            {"type": "tool_use", "id": f"t{time.time_ns()}{index}", "name": name, "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps(given)},
+        )
+        for index, (name, given) in enumerate(calls)
+    ]
+    said = ({"type": "text", "text": ""}, {"type": "text_delta", "text": "ok"})
+    for index, (block, delta) in enumerate(blocks or [said]):
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    stop = "tool_use" if calls else "end_turn"
     yield {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage}
     yield {"type": "message_stop"}
 
