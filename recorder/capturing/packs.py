@@ -21,7 +21,7 @@ _FANOUT = 256 * 4
 _ID = 20
 _CHUNK = 1 << 20
 _MAGIC = b"\377tOc\0\0\0\2"
-_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
+_KINDS = {1: b"commit", 2: b"tree", 3: b"blob"}
 _BY_OFFSET, _BY_ID = 6, 7
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """How zlib streams of git and dulwich begin, by level of compression."""

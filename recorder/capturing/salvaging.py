@@ -66,6 +66,8 @@ def mend_pack(store: Store, pack: Path) -> str:
             git.demand(["index-pack", str(pack)], git_dir=store.git_dir, deadline=3600)
             return "its index was made anew"
         count = _salvage(store, pack)
+        if packs.whole(pack):  # all of it was intact: what was saved is the same pack
+            return f"written anew with its {count:,} objects"
         for part in _PARTS:
             if (file := pack.with_suffix(part)).exists():
                 put_aside(file, quarantine(store.folder))

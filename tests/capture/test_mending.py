@@ -188,6 +188,9 @@ COSTS_NOTHING: dict[str, Callable[[Path], object]] = {
     "another's index": lambda store: shutil.copy(
         packs(store)[0].with_suffix(".idx"), packs(store)[1].with_suffix(".idx")
     ),
+    "packs with a flipped end": lambda store: [flip(pack, -1) for pack in packs(store)],
+    "packs with a flipped head": lambda store: [flip(pack, 2) for pack in packs(store)],
+    "packs with a flipped count": lambda store: [flip(pack, 9) for pack in packs(store)],
     "a generation of garbage": lambda store: nul(store.parent / "generation"),
     "a folder for a generation": lambda store: a_folder_instead(store.parent / "generation"),
     "a stat cache of garbage": lambda store: nul(store.parent / "stat-cache"),
