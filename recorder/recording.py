@@ -85,8 +85,8 @@ def record_capture(
     """Capture and append the outcome; a capture that fails is an outcome too.
 
     `previous` is the commit of the last capture in the stream, whose state was seen at `previous_at` (ns) at
-    the latest; `looked_at`, `named` and `restored` are as of `Tree.capture`; `contents` are earlier contents of named
-    files, by path, that the agent's log holds. Raises LogFailure where the log cannot take it.
+    the latest; `looked_at`, `named` and `restored` are as of `Tree.capture`; `contents` are earlier contents
+    of named files, by path, that the agent's log holds. Raises LogFailure where the log cannot take it.
     """
     from recorder.capturing.late import WHY as LATE
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "show",
-        description="Show one checkpoint: its prompt, its state, the files that its run changed and by whom; or "
-        "one step of a run.",
+        description="Show one checkpoint: its prompt, its state, the files that its run changed and by whom; "
+        "or one step of a run.",
     )
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=PLACE_HELP)
     with_session_option(parser)

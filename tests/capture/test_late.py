@@ -1,4 +1,4 @@
-"""A capture that comes after its moment: what may have come since then is not taken for the state from before."""
+"""A capture that comes after its moment: what may have come since is not taken for the state from before."""
 
 from __future__ import annotations
 

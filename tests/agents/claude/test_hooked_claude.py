@@ -88,7 +88,7 @@ def test_a_session_without_a_log(claude: Claude, recorder: Recorder) -> None:
 
 
 def test_without_the_recorder(claude: Claude, recorder: Recorder, tmp_path: Path) -> None:
-    """Where the recorder's home and Python are gone the agent works on, and its conversation shows nothing."""
+    """Where the hook's program is gone the agent works on, and its conversation shows nothing."""
     settings = claude.config / "settings.json"
     settings.write_text(settings.read_text().replace("hook_client.py", "gone_client.py"))
     sent = claude.ask("--allowedTools=Bash,Write", "ONE", script=work(claude.project, 1))
