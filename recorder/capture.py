@@ -123,8 +123,8 @@ class Tree:
         from now on. `restored` are paths, relative or absolute, that an earlier capture had and that are
         back: kept whatever their size. What changed after `reference_at` (ns) is unknown, unless `contents`
         has, by absolute path, what stood there before; also what `previous` has of it, where that was
-        first seen after it, at `previous_at` (ns). `looked_at` (ns) is when the last capture that saw `previous`
-        began to read: what is older and differs came with a folder that was moved. Where reading is not done
+        first seen after it, at `previous_at` (ns). `looked_at` (ns) is when the last capture that saw
+        `previous` began to read: what is older and differs came with a folder that was moved. Where reading is not done
         by `deadline` (ns), when the agent goes on, that moment is taken for it. Nothing is written where
         nothing changed.
 
