@@ -4,6 +4,7 @@ and nothing outside the tree changes, however folders and links are swapped mean
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import random
@@ -18,6 +19,7 @@ import pytest
 from recorder.applying.apply import apply, finish, roll_back
 from tests.apply.trees import (
     TOKEN,
+    Counter,
     Store,
     Tree,
     at_effect,
@@ -67,6 +69,29 @@ def test_a_full_disk(root: bytes, what: str) -> None:
         assert apply(small, planned, TOKEN, store).failed == ()
         assert finish(small, planned, TOKEN) == ()
         assert read(small) == after
+
+
+def test_a_disk_that_takes_no_more_when_all_is_written(root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems only say at the sync that there is no room: nothing has taken its place by then, the
+    path is named, and all is as before."""
+    before: Tree = {b"d": folder(), b"d/f": file(b"1"), b"g": file(b"1")}
+    after: Tree = {b"d": folder(), b"d/f": file(b"new"), b"g": file(b"2"), b"made": file(b"new")}
+    build(root, before)
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if os.fstat(descriptor).st_size == 3:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    hook = Counter()
+    report = apply(root, steps(before, after), TOKEN, Store(before, after), before_effect=hook)
+
+    assert paths(report.failed) == {b"d/f", b"made"}
+    assert {note.why for note in report.failed} == {"it cannot be brought onto the disk: disk quota exceeded"}
+    assert (report.rolled_back, report.unrecovered, read(root)) == (True, (), before)
+    assert "before exchange" not in hook.names
 
 
 def test_a_part_that_became_read_only(root: bytes) -> None:
