@@ -124,9 +124,9 @@ class Tree:
         back: kept whatever their size. What changed after `reference_at` (ns) is unknown, unless `contents`
         has, by absolute path, what stood there before; also what `previous` has of it, where that was
         first seen after it, at `previous_at` (ns). `looked_at` (ns) is when the last capture that saw
-        `previous` began to read: what is older and differs came with a folder that was moved. Where reading is not done
-        by `deadline` (ns), when the agent goes on, that moment is taken for it. Nothing is written where
-        nothing changed.
+        `previous` began to read: what is older and differs came with a folder that was moved. Where reading
+        is not done by `deadline` (ns), when the agent goes on, that moment is taken for it. Nothing is
+        written where nothing changed.
 
         Raises Refused where the work tree is not the same any more, StoreFailure where the tree could not
         be listed or the store not be written: the capture is lost then.
