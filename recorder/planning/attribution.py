@@ -29,7 +29,7 @@ from recorder.events import Body
 from recorder.history import Change, Operation, Transition, TreeHistory, Unseen
 from recorder.planning.contested import contested
 from recorder.planning.sights import Sightings, between_known, proved, token
-from recorder.planning.spans import SLACK, TICK, Locate, Span, Spans, parents, spans_of
+from recorder.planning.spans import LAG, SLACK, TICK, Locate, Span, Spans, parents, spans_of
 from recorder.states import PathState
 
 Contains = Callable[[str, Body], bool]
@@ -163,12 +163,12 @@ def _moment(change: Transition, folders: dict[tuple[str, bytes], int]) -> tuple[
     if not change.after.present:
         moment = change.changed_at or change.until
         return (change.above_changed_at if _came_with_a_folder(change) else moment), False
-    if change.changed_at >= change.since - SLACK:
+    if change.changed_at >= change.since:
         return change.changed_at, True
     # Older than the capture that did not have it: it came with a folder that was moved to here.
     for folder in parents(change.path):
         moved_at = folders.get((_capture(change), folder), 0)
-        if moved_at >= change.since - SLACK:
+        if moved_at >= change.since - LAG:
             return moved_at, True
     if _came_with_a_folder(change):
         return change.above_changed_at, False
@@ -178,7 +178,8 @@ def _moment(change: Transition, folders: dict[tuple[str, bytes], int]) -> tuple[
 def _came_with_a_folder(change: Transition) -> bool:
     """Whether a folder took another one's place: the times of what lies in it are older than the capture
     before, and only a folder above has changed since."""
-    return 0 < change.changed_at < change.since - SLACK <= change.above_changed_at
+    since = change.since - LAG
+    return 0 < change.changed_at < since <= change.above_changed_at
 
 
 def _naming(change: Transition, spans: Spans, moment: int, contains: Contains) -> list[Span]:

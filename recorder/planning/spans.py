@@ -30,6 +30,9 @@ SLACK = 50_000_000
 """ns that a change time may lie outside a span: agents' clocks count in ms and are read before the log
 line is written, and the kernel's file times lag by up to a timer tick (10 ms at worst)."""
 
+LAG = 10_000_000
+"""ns by which the kernel's file times may lag, at worst."""
+
 TICK = 1_000_000
 """ns by which an agent's time of a return can be too early: it is cut to milliseconds."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.conftest import Recorder, snapshot
+from tests.flow.within import Within
 
 THINKING = 0.8
 
@@ -63,6 +64,30 @@ def test_folders_that_changed_places_come_back(
     assert snapshot(two) == before
     recorder.json("rewind", "--undo", cwd=two)
     assert snapshot(two) == after
+
+
+@pytest.mark.parametrize("move", [chain, swap])
+def test_a_folder_moved_soon_after_its_files_were_written(
+    move: Callable[[Path], None], two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run writes into two folders, that is captured in the same moment, and another call moves them: all of
+    it is the run's."""
+    within = Within(tmp_path / "recorder", monkeypatch)
+    agent, before = within.agent("pi", two), snapshot(two)
+    with within.watching() as watcher:
+        watcher.steps = True
+        agent.give("write, then move")
+        watcher.look(agent)
+        agent.shell("write", lambda: [(two / name / "f0").write_text(f"{name}\n") for name in ("d0", "d1")])
+        time.sleep(0.02)
+        watcher.look(agent)
+        time.sleep(0.2)
+        agent.shell("mv", lambda: move(two))
+        watcher.look(agent)
+        agent.done()
+        watcher.look(agent)
+    within.json("rewind", "1", "--files", cwd=two)
+    assert snapshot(two) == before
 
 
 @pytest.mark.parametrize("deed", ["move", "delete", "remove one"])

@@ -212,11 +212,13 @@ def test_a_folder_belongs_to_the_call_that_wrote_into_it() -> None:
     assert owner(made, wrote(40, 60, named(b"dd/f"))) == ("other", "loose", "A")
 
 
-def test_what_came_with_a_moved_folder_came_when_that_was_moved() -> None:
-    """Files keep their times when a folder above them is moved: the folder's time counts."""
+@pytest.mark.parametrize("written", [50, 299.98, 299.999])
+def test_what_came_with_a_moved_folder_came_when_that_was_moved(written: float) -> None:
+    """Files keep their times when a folder above them is moved: the folder's time counts, also where a file
+    was written just before the capture that still had it in the old place."""
     moved = [
         changed(ABSENT, DIR, path=b"d", at=350, number=2, since=300, until=400),
-        changed(ABSENT, V1, path=b"d/f", at=50, number=2, since=300, until=400),
+        changed(ABSENT, V1, path=b"d/f", at=written, number=2, since=300, until=400),
     ]
 
     _, inside = changes(moved, [ran(), ran("B", 301, 399)], [called(40, 60), called(340, 360, session="B")])
