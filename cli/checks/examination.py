@@ -22,7 +22,7 @@ Checks = dict[str, Callable[[], Iterator[Problem]]]
 """By what each looks at, as the beginning of a sentence."""
 Step = Callable[[], None]
 
-STEPS = 15
+STEPS = 17
 """How many checks an examination has at most."""
 
 
@@ -97,7 +97,7 @@ def _of_stores(home: Home, views: Views) -> Checks:
 
 
 def _of_views(home: Home, connection: sqlite3.Connection) -> Checks:
-    from cli.checks import sessions, surroundings, trees
+    from cli.checks import hooks, sessions, surroundings, trees
     from cli.policy import settings, why_not_captured
     from recorder.retention import DAY_NS
 
@@ -112,11 +112,12 @@ def _of_views(home: Home, connection: sqlite3.Connection) -> Checks:
             sessions.folders(connection, since)
         ),
         "the agents' folders": lambda: surroundings.check_logs_there(sessions.agents(connection)),
+        "the agents' hooks": lambda: hooks.check_hooks_there(home, connection),
     }
 
 
 def _around(home: Home | None) -> Checks:
-    from cli.checks import surroundings
+    from cli.checks import hooks, surroundings
 
     checks: Checks = {
         "git": surroundings.check_git,
@@ -124,6 +125,7 @@ def _around(home: Home | None) -> Checks:
         "the agents' logs": surroundings.check_logs_readable,
     }
     if home is not None:
+        checks["the hooks"] = lambda: hooks.check_hooks(home)
         checks["the watcher"] = lambda: surroundings.check_watcher(home, time.time())
     return checks
 

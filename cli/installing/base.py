@@ -31,12 +31,14 @@ class Where(NamedTuple):
 
 class Change(NamedTuple):
     """One file as it is and as it is to be; None where it is not there, or is to go. Of the folders above it
-    those below `root` are made, and removed again once they are empty."""
+    those below `root` are made, and removed again once they are empty. `private`: in the recorder's home,
+    for its user's eyes only."""
 
     path: Path
     before: bytes | None
     after: bytes | None
     root: Path
+    private: bool = False
 
     @property
     def word(self) -> str:
@@ -55,6 +57,10 @@ class Installer(Protocol):
 
     def uninstall(self, where: Where) -> list[Change]:
         """What is to be taken out, every other byte kept; nothing where the recorder is not there."""
+        ...
+
+    def switched_off(self, where: Where) -> bool:
+        """Whether the agent's own settings keep what is installed from being called."""
         ...
 
     def advice(self, where: Where) -> list[str]:
@@ -86,8 +92,9 @@ def carry_out(changes: list[Change]) -> None:
 def _write(change: Change) -> None:
     """A link to a file stays one, and a file keeps its mode."""
     path = Path(os.path.realpath(change.path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask()
+    path.parent.mkdir(0o700 if change.private else 0o777, parents=True, exist_ok=True)
+    new = 0o600 if change.private else 0o666 & ~_umask()
+    mode = path.stat().st_mode & 0o7777 if path.exists() else new
     descriptor, beside = tempfile.mkstemp(prefix=".recorder-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -63,12 +63,18 @@ class ClaudeInstaller:
         known = _known(where, path, current)
         after = known if known is not _UNKNOWN else _without_hooks(text).encode()
         file = _record_file(where, path)
-        gone = [Change(file, kept, None, where.home)] if (kept := read(file)) is not None else []
+        gone = (
+            [Change(file, kept, None, where.home, private=True)] if (kept := read(file)) is not None else []
+        )
         return [Change(path, current, after, root), *gone]
+
+    def switched_off(self, where: Where) -> bool:
+        path, _ = place(where)
+        return bool(json_text.parse(_text(path, read(path))).get("disableAllHooks"))
 
     def advice(self, where: Where) -> list[str]:
         notes = ["Sessions that are open already take the hooks up by themselves."]
-        if _switched_off(place(where)[0]):
+        if self.switched_off(where):
             notes.append("But hooks are switched off in these settings (disableAllHooks).")
         return notes
 
@@ -176,7 +182,7 @@ def _record(where: Where, path: Path, before: bytes | None, after: bytes) -> Cha
     kept = None if before is None else base64.b64encode(before).decode()
     content = msgspec.json.encode(_Record(kept, hashlib.sha256(after).hexdigest()))
     file = _record_file(where, path)
-    return Change(file, read(file), content, where.home)
+    return Change(file, read(file), content, where.home, private=True)
 
 
 def _known(where: Where, path: Path, current: bytes | None) -> bytes | None:
@@ -188,7 +194,3 @@ def _known(where: Where, path: Path, current: bytes | None) -> bytes | None:
     if current is None or hashlib.sha256(current).hexdigest() != record.after:
         return _UNKNOWN
     return None if record.before is None else base64.b64decode(record.before)
-
-
-def _switched_off(path: Path) -> bool:
-    return bool(json_text.parse(_text(path, read(path))).get("disableAllHooks"))
