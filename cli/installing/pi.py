@@ -40,6 +40,9 @@ class PiInstaller:
         change = _change(where, None)
         return [] if change.before is None else [change]
 
+    def switched_off(self, where: Where) -> bool:
+        return False
+
     def advice(self, where: Where) -> list[str]:
         notes = ["Start pi anew, or type /reload in it."]
         if where.scope == "project":
