@@ -5,6 +5,7 @@ Whoever reads a line answers it: a watcher that finds it read already captures n
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 from typing import TYPE_CHECKING
@@ -19,9 +20,19 @@ if TYPE_CHECKING:
     from projections.sessions import SessionRow
 
 
-def catch_up_log(recording: Recording, session: SessionRow) -> None:
-    """Exactly once, also while a watcher reads the same log; a log that is gone has nothing new."""
+def catch_up_log(recording: Recording, session: SessionRow, *, arguments: argparse.Namespace) -> None:
+    """Exactly once, also while a watcher reads the same log; a log that is gone has nothing new.
+
+    A live agent that can be asked writes down where it stands first, but for a dry run; where its
+    conversation is to be moved by name, the end of its run is waited for.
+    """
+    from cli.live import live, wait_until_idle
     from cli.reactor import reactor_of
+
+    moves = getattr(arguments, "what", None) in ("both", "conversation")
+    if moves and not (arguments.dry_run or arguments.while_running):
+        wait_until_idle(recording.home.folder, session.session)
+    live(recording.home.folder, session.session, looks=arguments.dry_run)
 
     path = os.fsdecode(session.log)
     sources = all_sources()

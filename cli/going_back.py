@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from cli.ground import Seen, TreeGround
@@ -62,8 +62,19 @@ class Aim(NamedTuple):
     """Why the conversation cannot go there, whatever the agent allows; empty where it could."""
 
 
+class Talk(Protocol):
+    """The conversation's part of one command: also what `recorder.rewind.Conversation` is."""
+
+    way: Way
+
+    @property
+    def possible(self) -> bool: ...
+
+    def take(self) -> str | None: ...
+
+
 class _Talk:
-    """The conversation's part of one command."""
+    """That of a session which no agent that can be asked has open."""
 
     def __init__(self, way: Way, source: Source, log: Path, session: str) -> None:
         self.way = way
@@ -136,7 +147,7 @@ def go(
                 **watched,
             )
     if talk.possible:
-        catch_up_log(recording, session)
+        catch_up_log(recording, session, arguments=arguments)
     return report.carried(carried, arguments, console)
 
 
@@ -153,15 +164,23 @@ def _options(arguments: argparse.Namespace, work_tree: WorkTree) -> Options:
     return Options(on_conflict=arguments.on_conflict, new_files=arguments.new_files, paths=paths)
 
 
-def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim) -> _Talk:
+def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim) -> Talk:
     """Raises Refused where the conversation was asked for by name and cannot go."""
+    from cli.live import LiveTalk, live
+
     source, log = source_of(session.agent), Path(os.fsdecode(session.log))
     stands = conversation.stands_at(recording.views.connection, session.stream, aim.keep)
     what = _what(arguments)
     if what == "files" or not aim.conversation_moves or (stands and not aim.stays):
         return _Talk(Way("noop"), source, log, session.session)
+    home = recording.home.folder
+    agent = live(home, session.session, looks=True)
     if aim.stays:
         way = Way("unavailable", why=aim.stays)
+    elif agent is not None and agent.why_not is None:
+        return LiveTalk(home, session.session, aim.keep, aim.prompt)
+    elif agent is not None:
+        way = Way("unavailable", why=agent.why_not)
     else:
         way = find_way(source, log, session.session, keep=aim.keep, prompt=aim.prompt or "", cwd=session.cwd)
     if way.status == "unavailable" and what in ("conversation", "both"):
@@ -175,7 +194,7 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
 
 
 def _undertaking(
-    recording: Recording, session: SessionRow, aim: Aim, talk: _Talk, *, partial: bool
+    recording: Recording, session: SessionRow, aim: Aim, talk: Talk, *, partial: bool
 ) -> Undertaking:
     """Where only some files go back (`partial`), the session stands where it stood."""
     return Undertaking(
@@ -229,6 +248,11 @@ def _others(recording: Recording, session: SessionRow, tree: str, plan: Plan) ->
 
 
 def _running(recording: Recording, session: SessionRow) -> str | None:
+    from cli.live import live
+
+    agent = live(recording.home.folder, session.session, looks=True)
+    if agent is not None:
+        return "its agent is at work" if agent.busy else None
     return under_way(
         recording.views.connection,
         session.stream,

@@ -28,12 +28,14 @@ class Standing(NamedTuple):
 
 
 def standing(connection: sqlite3.Connection, stream: str, operations: Sequence[Operation]) -> Standing:
-    """Where the session's last rewind led, if no prompt came since; else the leaf."""
+    """Where the session's last rewind led, if no prompt came since and its conversation has not gone
+    elsewhere by itself; else the leaf."""
     newest_prompt = connection.execute(
         "SELECT COALESCE(MAX(position), 0) FROM prompts WHERE stream = ? AND NOT copied", (stream,)
     ).fetchone()[0]
-    since = [one for one in operations if one.session == stream and one.position > newest_prompt]
     leaf = conversation.leaf_of(connection, stream)
+    after = [one for one in operations if one.session == stream and one.position > newest_prompt]
+    since = _since_it_moved(connection, stream, after, leaf)
     newest = newest_of_session(since, stream)
     tip = since[0].leaf_before if since else leaf
     path = conversation.branch_prompts(connection, stream, tip)
@@ -46,6 +48,24 @@ def standing(connection: sqlite3.Connection, stream: str, operations: Sequence[O
         entries = [prompt.entry for prompt in path]
     index = entries.index(entry) if entry in entries else len(path)
     return Standing(path, index, since[0] if since else None, tip)
+
+
+def _since_it_moved(
+    connection: sqlite3.Connection, stream: str, operations: Sequence[Operation], leaf: str | None
+) -> list[Operation]:
+    """The operations after which the conversation went nowhere by itself: each began where the one before it
+    had left it, and it stands where the last one did."""
+    since: list[Operation] = []
+    for one in reversed(operations):
+        row = connection.execute(
+            "SELECT conversation FROM operations WHERE operation = ?", (one.operation,)
+        ).fetchone()
+        left_at = one.leaf_after if row["conversation"] == "done" else one.leaf_before
+        if not conversation.is_same_place(connection, stream, leaf, left_at):
+            break
+        since.insert(0, one)
+        leaf = one.leaf_before
+    return since
 
 
 def _entry_of(connection: sqlite3.Connection, identifier: str) -> str | None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from cli.errands import AGENT as RECORDER
+from cli.errands import Errands
 from cli.frames import BadFrame, Frame, Incoming, answer, push
 from recorder.errors import Failed
 from recorder.sources.base import Signal
@@ -45,6 +47,7 @@ class Server:
         self._asked: deque[Asked] = deque()
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
+        self._errands = Errands(self._push)
         self._lock = threading.Lock()
         self._woken, self._wake = os.pipe()
         self._listening: socket.socket | None = None
@@ -82,12 +85,12 @@ class Server:
         """Whether a prompt of this session is among what was asked and not taken."""
         return any(one.signal.kind == "prompt" and one.signal.session == session for one in list(self._asked))
 
-    def push(self, session: str, content: bytes) -> bool:
-        """Hand something to the extension that keeps a connection open for a session; whether there is
-        one."""
+    def _push(self, session: str, content: bytes) -> int | None:
+        """Hand something to the extension that keeps a connection open for a session; the number of that
+        connection."""
         with self._lock:
-            connection = next((one for one in self._connections.values() if session in one.sessions), None)
-        return connection is not None and connection.send(push(content))
+            has_it = [one for one in self._connections.values() if session in one.sessions]
+        return next((one.number for one in reversed(has_it) if one.send(push(content))), None)
 
     # ---- the listening thread
 
@@ -128,8 +131,11 @@ class Server:
             self._take(connection, frame)
 
     def _take(self, connection: _Connection, frame: Frame) -> None:
-        signal = self._understand(frame) if frame.payload else None
         ticket = connection.ticket()
+        if frame.agent == RECORDER:
+            self._errands.take(frame.payload, lambda content: connection.answer(ticket, content))
+            return
+        signal = self._understand(frame) if frame.payload else None
         if signal is None:
             connection.answer(ticket, b"")
             return
@@ -145,6 +151,7 @@ class Server:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.socket)
         connection.close()
+        self._errands.dropped(connection.number)
 
 
 class _Connection:

@@ -20,7 +20,7 @@ def step(arguments: argparse.Namespace, recording: Recording) -> tuple[SessionRo
     from projections import changes, operations
 
     session = the_session(recording, arguments, changing_now=time.time_ns())
-    catch_up_log(recording, session)
+    catch_up_log(recording, session, arguments=arguments)
     connection = recording.views.connection
     tree = changes.tree_of(connection, session.stream) or ""
     return session, standing(connection, session.stream, operations.operations_of(connection, tree))

@@ -260,9 +260,12 @@ def leaf_of(connection: sqlite3.Connection, stream: str) -> str | None:
 
 
 def stands_at(connection: sqlite3.Connection, stream: str, entry: str | None) -> bool:
-    """Whether the conversation goes on from an entry (None: from its start): nothing that a model is sent
-    stands below it on the active path."""
-    leaf = leaf_of(connection, stream)
+    """Whether the conversation goes on from an entry (None: from its start)."""
+    return is_same_place(connection, stream, leaf_of(connection, stream), entry)
+
+
+def is_same_place(connection: sqlite3.Connection, stream: str, leaf: str | None, entry: str | None) -> bool:
+    """Whether nothing that a model is sent stands between an entry (None: the start) and a leaf below it."""
     while leaf != entry:
         row = connection.execute(
             "SELECT parent, kind, raw_type FROM entries WHERE stream = ? AND entry = ?", (stream, leaf)

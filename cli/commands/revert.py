@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
     with existing_recording(arguments) as recording:
         session, _ = the_checkpoint(recording, arguments, arguments.checkpoint, changing_now=time.time_ns())
-        catch_up_log(recording, session)
+        catch_up_log(recording, session, arguments=arguments)
         session, one = the_checkpoint(recording, arguments, arguments.checkpoint)
         done = operations.operations_of(recording.views.connection, one.tree or "")
         at = standing(recording.views.connection, session.stream, done)

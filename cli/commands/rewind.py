@@ -64,7 +64,8 @@ def _rewind(arguments: argparse.Namespace, recording: Recording, console: Consol
     if word is None:
         console.show("Nothing was changed.")
         return 0
-    catch_up_log(recording, the_place(recording, arguments, word, changing_now=time.time_ns()).session)
+    session = the_place(recording, arguments, word, changing_now=time.time_ns()).session
+    catch_up_log(recording, session, arguments=arguments)
     place = the_place(recording, arguments, word)
     done = operations.operations_of(recording.views.connection, place.checkpoint.tree or "")
     at = standing(recording.views.connection, place.session.stream, done)
@@ -89,7 +90,7 @@ def _invert(arguments: argparse.Namespace, recording: Recording, console: Consol
     from recorder.errors import NotFound
 
     tree, newest = _tree_here(arguments, recording)
-    catch_up_log(recording, newest)
+    catch_up_log(recording, newest, arguments=arguments)
     done = operations_of(recording.views.connection, tree)
     operation = to_undo(done) if arguments.undo else to_redo(done)
     if operation is None:

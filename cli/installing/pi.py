@@ -14,7 +14,19 @@ from recorder.errors import Refused
 from recorder.sources.pi import agent_folder
 
 FOLDER = Path(__file__).resolve().parent.parent / "pi"
-PARTS = ("installed", "wire", "recording", "recorder")
+PARTS = (
+    "installed",
+    "wire",
+    "recording",
+    "command",
+    "moving",
+    "picker",
+    "going_back",
+    "offering",
+    "escape",
+    "footer",
+    "recorder",
+)
 """The modules that the one file is made of, each after those that it imports."""
 FIRST_LINE = "// The extension of `recorder` for pi; made by `recorder install pi`, which overwrites it."
 OURS = b"// The extension of `recorder` for pi"

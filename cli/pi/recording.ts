@@ -22,6 +22,17 @@ export type Session = {
 	about(ctx: any): { session: string; file: string | null; cwd: string };
 };
 
+/** Registers a handler after which pi goes on whatever is wrong with the recorder; an error would block a tool. */
+export function on(pi: any, event: string, handle: (event: any, ctx: any) => unknown): void {
+	pi.on(event, async (one: any, ctx: any) => {
+		try {
+			return await handle(one, ctx);
+		} catch {
+			return undefined;
+		}
+	});
+}
+
 /** Registers the handlers that tell what happens, while the session `isOurs`. */
 export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 	const version = piVersion();
@@ -38,26 +49,20 @@ export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 		file: ctx.sessionManager.getSessionFile() ?? null,
 		cwd: ctx.cwd,
 	});
-	const on = (event: string, handle: (event: any, ctx: any) => unknown) =>
-		pi.on(event, async (one: any, ctx: any) => {
-			try {
-				if (isOurs()) await handle(one, ctx);
-			} catch {
-				// Whatever is wrong with the recorder, pi goes on; an error here would block a tool.
-			}
-		});
+	const during = (event: string, handle: (event: any, ctx: any) => unknown) =>
+		on(pi, event, (one, ctx) => (isOurs() ? handle(one, ctx) : undefined));
 	const tell = (event: string, ctx: any, more: object = {}, patienceMs = 0, waits = patienceMs > 0) =>
 		wire.tell({ event, ...about(ctx), prompt, ...more, waits }, { patienceMs, signal: ctx.signal });
 
-	on("session_start", (_, ctx) => tell("start", ctx, { version }));
-	on("agent_start", () => {
+	during("session_start", (_, ctx) => tell("start", ctx, { version }));
+	during("agent_start", () => {
 		turn = 0;
 		outcome = "done";
 	});
-	on("turn_start", (event) => {
+	during("turn_start", (event) => {
 		turn = event.turnIndex ?? 0;
 	});
-	on("message_end", ({ message }, ctx) => {
+	during("message_end", ({ message }, ctx) => {
 		if (message.role === "assistant") {
 			calledTools = blocks(message).some((block) => block.type === "toolCall");
 			outcome = ["aborted", "error"].includes(message.stopReason) ? message.stopReason : "done";
@@ -70,26 +75,26 @@ export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 		// may write, which the recorder answers after it: the model's own time is the recorder's until then.
 		return tell("prompt", ctx, { text: textOf(message), how }, RECEIPT_MS, false);
 	});
-	on("context", (_, ctx) => {
+	during("context", (_, ctx) => {
 		for (const [key, entry] of newest(ctx.sessionManager, unbound)) {
 			entryOf.set(key, entry);
 			void tell("bound", ctx, { prompt: key, entry });
 		}
 		unbound = [];
 	});
-	on("tool_call", (event, ctx) => {
+	during("tool_call", (event, ctx) => {
 		const { toolCallId: call, toolName: tool, input } = event;
 		told.add(call);
 		return tell("call", ctx, { call, tool, input }, READS.has(tool) ? 0 : INSTALLED.budgetMs);
 	});
-	on("tool_execution_end", (event, ctx) => {
+	during("tool_execution_end", (event, ctx) => {
 		if (told.delete(event.toolCallId)) void tell("return", ctx, { call: event.toolCallId, failed: !!event.isError });
 	});
-	on("turn_end", (_, ctx) => void tell("step", ctx));
-	on(atLeast(version, SETTLES) ? "agent_settled" : "agent_end", (event, ctx) => {
+	during("turn_end", (_, ctx) => void tell("step", ctx));
+	during(atLeast(version, SETTLES) ? "agent_settled" : "agent_end", (event, ctx) => {
 		void tell("settled", ctx, { outcome: event.aborted ? "aborted" : outcome });
 	});
-	on("session_tree", (event, ctx) => void tell("moved", ctx, { entry: event.newLeafId }));
+	during("session_tree", (event, ctx) => void tell("moved", ctx, { entry: event.newLeafId }));
 	return { entryOf, about };
 }
 
@@ -124,7 +129,7 @@ export function textOf(message: any): string {
 }
 
 /** The release of this pi, by the package that its program lies in. */
-function piVersion(): string | null {
+export function piVersion(): string | null {
 	return (
 		quietly(() => {
 			let folder = path.dirname(fs.realpathSync(process.argv[1]));

@@ -25,6 +25,7 @@ export type Wire = {
 	tell(message: object, options?: { patienceMs?: number; signal?: AbortSignal; agent?: string }): Promise<void>;
 	/** What the daemon asks, unasked. */
 	onPush(handle: (pushed: any) => void): void;
+	isConnected(): boolean;
 	close(): void;
 };
 
@@ -115,6 +116,7 @@ export function openWire(): Wire {
 		onPush(handle) {
 			handlePush = handle;
 		},
+		isConnected: () => socket !== undefined,
 		close() {
 			void order.then(() => socket?.end());
 		},

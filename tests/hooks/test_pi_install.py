@@ -73,6 +73,8 @@ def test_it_is_one_module_that_needs_nothing(recorder: Recorder, agent: Path, fo
         re.fullmatch(r'import \* as \w+ from "node:\w+";', one) for one in re.findall("^import.*", text, re.M)
     )
     assert re.findall("^export.*", text, re.M) == ["export default function recorder(pi: any): void {"]
+    names = re.findall(r"^(?:export default )?(?:async )?(?:const|let|function|type) (\w+)", text, re.M)
+    assert len(names) == len(set(names)) > 50, "the parts of one module share their names"
     (baked,) = [
         line for line in text.splitlines() if line.endswith("/* baked in by `recorder install pi` */")
     ]

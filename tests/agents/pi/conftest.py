@@ -110,11 +110,11 @@ def turn_of(messages: list[dict[str, Any]]) -> list[list[Any]]:
     prompts = [index for index, one in enumerate(messages) if one["role"] == "user" and text_of(one)]
     prompt = text_of(messages[prompts[-1]])
     done = sum(one["role"] == "assistant" for one in messages[prompts[-1] :])
-    wanted = re.search(r"\[\[(.*)\]\]", prompt)
+    wanted = None if "@@" in prompt else re.search(r"\[\[(.*)\]\]", prompt)
+    turns: list[Any] = [[["bash", {"command": wanted[1]}]]] if wanted else []
     if "@@" in prompt:
-        turns = json.loads(prompt.split("@@", 1)[1])
-    else:
-        turns = [[["bash", {"command": wanted[1]}]]] if wanted else []
+        with contextlib.suppress(ValueError):  # one that only quotes another's turns
+            turns = json.loads(prompt.split("@@", 1)[1])
     return list(turns[done]) if done < len(turns) else []
 
 
