@@ -197,7 +197,11 @@ from recorder.log import open_log
 from recorder.sources import all_sources
 with open_log(open_home(Path(sys.argv[2]))) as log:
     totals = import_paths(log, all_sources(), [Path(sys.argv[3])]).totals
-print(totals.new, totals.bad_lines, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+if (status := Path("/proc/self/status")).exists():
+    # The system's own count starts with what the process was that this one was forked from.
+    peak = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+print(totals.new, totals.bad_lines, peak // 1024)
 """
 
 
