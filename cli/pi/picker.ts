@@ -78,6 +78,7 @@ export async function pick(ctx: any, title: string, rows: string[]): Promise<num
 		shown = true;
 		let window: Window = { count: rows.length, cursor: 0, top: 0, size: 1 };
 		return {
+			capturesViewportInput: true, // the page keys are the list's, not the transcript's
 			render(width: number) {
 				window = sized(window, tui.terminal?.rows ?? process.stdout.rows ?? 24);
 				const [head, ...rest] = rendered(window, title, rows, width);
