@@ -34,7 +34,7 @@ class Errands:
     def take(self, payload: bytes, answer: Answer) -> None:
         """One frame of the agent `recorder`; `answer` may be called later."""
         message = _object(payload)
-        if "did" in message:
+        if isinstance(message.get("did"), int):
             _, asked = self._open.pop(message["did"], (0, _nobody))
             answer(b"")
             asked(payload)

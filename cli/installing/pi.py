@@ -21,6 +21,7 @@ PARTS = (
     "command",
     "moving",
     "picker",
+    "summarizing",
     "going_back",
     "offering",
     "escape",

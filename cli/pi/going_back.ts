@@ -6,12 +6,14 @@ import type { Mover } from "./moving.ts";
 import { wordsOf } from "./moving.ts";
 import { pick } from "./picker.ts";
 import type { Session } from "./recording.ts";
+import { openSummaries } from "./summarizing.ts";
 
 const USAGE = "/rewind [N [files|conversation|both]] · /undo [n] · /redo [n] · /checkpoint [status|undo]";
 const BOTH = "Restore code and conversation";
 const CONVERSATION = "Restore conversation";
 const CODE = "Restore code";
 const SUMMARIZE_FROM = "Summarize from here";
+const SUMMARIZE_UP_TO = "Summarize up to here";
 const NEVER_MIND = "Never mind";
 const UNDO_LAST = "↩ Undo last rewind";
 const WHAT: Record<string, string> = { [BOTH]: "both", [CONVERSATION]: "conversation", [CODE]: "files" };
@@ -60,7 +62,7 @@ export function goBack(pi: any, session: Session, mover: Mover, changed: (ctx: a
 			...(changes ? [BOTH] : []),
 			...(one ? [CONVERSATION] : []),
 			...(changes ? [CODE] : []),
-			...(one ? [SUMMARIZE_FROM] : []),
+			...(one ? [SUMMARIZE_FROM, SUMMARIZE_UP_TO] : []),
 			NEVER_MIND,
 			...(canUndo ? [UNDO_LAST] : []),
 		];
@@ -68,12 +70,15 @@ export function goBack(pi: any, session: Session, mover: Mover, changed: (ctx: a
 		const action = await ctx.ui.select(title, actions);
 		if (action === UNDO_LAST) return undoLast(ctx);
 		if (action === SUMMARIZE_FROM) return summarizeFrom(ctx, one);
+		if (action === SUMMARIZE_UP_TO) return say(ctx, ...(await summaries.upTo(ctx, one.entry_id)));
 		if (!WHAT[action]) return;
 		const lines = action === CONVERSATION ? [] : planLines(plan.document);
 		if (action !== CODE) lines.push("the conversation goes on from before it; the prompt comes back into the editor");
 		if (await ctx.ui.confirm(`${action}?`, shortened(lines).join("\n")))
 			await carryOut(["rewind", String(one.number), `--${WHAT[action]}`], ctx);
 	}
+
+	const summaries = openSummaries(pi);
 
 	async function summarizeFrom(ctx: any, one: any): Promise<void> {
 		try {

@@ -11,6 +11,8 @@ const GIVES_COMMANDS = [0, 84, 2];
 const ENTRY_TYPE = "recorder";
 const READY_MS = 10_000;
 const RETRY_MS = 200;
+/** How often a daemon that is started anew while pi does nothing is looked for. */
+const AGAIN_MS = 5_000;
 
 export type Mover = {
 	/** Where commands of a person are at work. */
@@ -42,6 +44,14 @@ export function openMover(pi: any, wire: Wire, session: Session, isOurs: () => b
 		on(pi, event, (_, ctx) => {
 			if (isOurs()) latest = ctx;
 		});
+
+	const introduce = (ctx: any) =>
+		wire.tell({ event: "start", ...session.about(ctx) }, { patienceMs: INSTALLED.budgetMs });
+	const looking = setInterval(async () => {
+		if (latest && !wire.isConnected() && (await wire.reach())) void introduce(latest);
+	}, AGAIN_MS);
+	looking.unref();
+	on(pi, "session_shutdown", () => clearInterval(looking));
 
 	const answer = (errand: any, what: object) =>
 		void wire.tell({ did: errand.id, live: true, ...what }, { agent: "recorder" });
@@ -137,7 +147,7 @@ export function openMover(pi: any, wire: Wire, session: Session, isOurs: () => b
 		async ready(ctx) {
 			const until = Date.now() + READY_MS;
 			do {
-				await wire.tell({ event: "start", ...session.about(ctx) }, { patienceMs: INSTALLED.budgetMs });
+				await introduce(ctx);
 				if (wire.isConnected()) return true;
 				await new Promise((next) => setTimeout(next, RETRY_MS));
 			} while (Date.now() < until);

@@ -75,5 +75,13 @@ function openMenu(pi: any, ctx: any, givesCommands: boolean): { data?: string; c
 function isPart(): boolean {
 	const parent = Number(process.env[PARENT] ?? process.pid);
 	process.env[PARENT] = String(process.pid);
-	return parent !== process.pid && process.argv.includes("--no-session");
+	return parent !== process.pid && process.argv.includes("--no-session") && isAlive(parent);
+}
+
+function isAlive(pid: number): boolean {
+	try {
+		return process.kill(pid, 0);
+	} catch {
+		return false;
+	}
 }

@@ -38,7 +38,8 @@ export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 	const version = piVersion();
 	const entryOf = new Map<string, string>();
 	const told = new Set<string>();
-	let unbound: string[] = [];
+	const before = new Set<string>();
+	let unbound: Given[] = [];
 	let prompt: string | undefined;
 	let turn = 0;
 	let calledTools = false;
@@ -54,7 +55,20 @@ export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 	const tell = (event: string, ctx: any, more: object = {}, patienceMs = 0, waits = patienceMs > 0) =>
 		wire.tell({ event, ...about(ctx), prompt, ...more, waits }, { patienceMs, signal: ctx.signal });
 
-	during("session_start", (_, ctx) => tell("start", ctx, { version }));
+	/** Prompts get their entries when pi has taken them up: by the first look at the conversation, or later. */
+	function bind(ctx: any): void {
+		for (const [given, entry] of newest(ctx.sessionManager, unbound, before)) {
+			before.add(entry);
+			entryOf.set(given.key, entry);
+			unbound = unbound.filter((one) => one !== given);
+			void tell("bound", ctx, { prompt: given.key, entry });
+		}
+	}
+
+	during("session_start", (_, ctx) => {
+		for (const entry of ctx.sessionManager.getEntries()) before.add(entry.id);
+		return tell("start", ctx, { version });
+	});
 	during("agent_start", () => {
 		turn = 0;
 		outcome = "done";
@@ -69,19 +83,13 @@ export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 		}
 		if (message.role !== "user") return;
 		prompt = crypto.randomUUID();
-		unbound.push(prompt);
+		unbound.push({ key: prompt, text: textOf(message) });
 		const how = turn === 0 ? "typed" : calledTools ? "steered" : "queued";
 		// That it has arrived is waited for, before pi writes it down; its capture by the first tool that
 		// may write, which the recorder answers after it: the model's own time is the recorder's until then.
 		return tell("prompt", ctx, { text: textOf(message), how }, RECEIPT_MS, false);
 	});
-	during("context", (_, ctx) => {
-		for (const [key, entry] of newest(ctx.sessionManager, unbound)) {
-			entryOf.set(key, entry);
-			void tell("bound", ctx, { prompt: key, entry });
-		}
-		unbound = [];
-	});
+	during("context", (_, ctx) => bind(ctx));
 	during("tool_call", (event, ctx) => {
 		const { toolCallId: call, toolName: tool, input } = event;
 		told.add(call);
@@ -90,7 +98,10 @@ export function record(pi: any, wire: Wire, isOurs: () => boolean): Session {
 	during("tool_execution_end", (event, ctx) => {
 		if (told.delete(event.toolCallId)) void tell("return", ctx, { call: event.toolCallId, failed: !!event.isError });
 	});
-	during("turn_end", (_, ctx) => void tell("step", ctx));
+	during("turn_end", (_, ctx) => {
+		bind(ctx);
+		void tell("step", ctx);
+	});
 	during(atLeast(version, SETTLES) ? "agent_settled" : "agent_end", (event, ctx) => {
 		void tell("settled", ctx, { outcome: event.aborted ? "aborted" : outcome });
 	});
@@ -104,16 +115,24 @@ export async function recordEnd(wire: Wire, session: Session, reason: string, ct
 	wire.close();
 }
 
-/** The prompts at the end of the conversation's path, each with its entry: several may come at once. */
-function newest(manager: any, keys: string[]): [string, string][] {
-	const entries: string[] = [];
-	let entry = manager.getLeafEntry();
-	while (entry && entries.length < keys.length) {
-		if (entry.type === "message" && entry.message.role === "user") entries.push(entry.id);
-		else if (entry.type === "message" && entry.message.role === "assistant") break;
+/** A prompt by the recorder's key, and its text. */
+type Given = { key: string; text: string };
+
+/** The entries of prompts that pi has taken up, but for those from `before`. Several may come at once; they are
+ * told apart by their texts, and by their order where another extension has changed these. */
+function newest(manager: any, given: Given[], before: Set<string>): [Given, string][] {
+	const found: any[] = [];
+	let entry = given.length ? manager.getLeafEntry() : undefined;
+	while (entry && !before.has(entry.id)) {
+		if (entry.type === "message" && entry.message.role === "user") found.unshift(entry);
 		entry = entry.parentId ? manager.getEntry(entry.parentId) : undefined;
 	}
-	return entries.map((id, index) => [keys[keys.length - 1 - index], id] as [string, string]).reverse();
+	if (found.length === given.length) return given.map((one, index) => [one, found[index].id]);
+	const left = [...given];
+	return found.flatMap((one): [Given, string][] => {
+		const index = left.findIndex((other) => other.text === textOf(one.message));
+		return index < 0 ? [] : [[left.splice(index, 1)[0], one.id]];
+	});
 }
 
 function blocks(message: any): any[] {

@@ -26,6 +26,8 @@ export type Wire = {
 	/** What the daemon asks, unasked. */
 	onPush(handle: (pushed: any) => void): void;
 	isConnected(): boolean;
+	/** Connect where there is a daemon; whether there is. Starts none. */
+	reach(): Promise<boolean>;
 	close(): void;
 };
 
@@ -117,6 +119,7 @@ export function openWire(): Wire {
 			handlePush = handle;
 		},
 		isConnected: () => socket !== undefined,
+		reach: async () => (await connected()) !== undefined,
 		close() {
 			void order.then(() => socket?.end());
 		},

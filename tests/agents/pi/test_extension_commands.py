@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -141,6 +142,31 @@ def test_from_another_terminal(pi: Pi, three: Rpc, recorder: Recorder) -> None:
     assert texts(pi) == ["P1", "ok", "P5"]
 
 
+def test_from_another_terminal_after_the_daemon_was_started_anew(
+    pi: Pi, three: Rpc, recorder: Recorder
+) -> None:
+    """pi finds it again while it does nothing."""
+    recorder.run("daemon", "stop", cwd=pi.project)
+    recorder.run("daemon", "start", cwd=pi.project)
+    time.sleep(7)
+    if "0.7" in str(pi.command[1]):
+        recorder.json("rewind", "2", "--both", cwd=pi.project, check=4)
+        return
+    assert recorder.json("rewind", "2", "--both", cwd=pi.project)["conversation"]["status"] == "done"
+
+
+def test_without_a_log(pi: Pi, recorder: Recorder) -> None:
+    """A session that pi keeps in its memory alone goes back all the same."""
+    (pi.project / "a.txt").write_text("0")
+    with rpc(pi, "--no-session") as driven:
+        for number in (1, 2):
+            driven.prompt(f"P{number} {turns([write('a.txt', str(number))])}")
+        assert "conversation moved" in command(driven, "/undo")
+        assert files(pi) == {"a.txt": "1"}
+        driven.prompt("P3")
+    assert texts(pi) == ["P1", "ok", "P3"]
+
+
 def test_another_extension_with_the_same_commands(pi: Pi, recorder: Recorder) -> None:
     """Ours are still there by the recorder's own name."""
     other = "export default (pi) => { pi.registerCommand('undo', { handler: async () => {} }); };"
@@ -196,6 +222,7 @@ def test_the_menu(pi: Pi, three: Rpc) -> None:
         "Restore conversation",
         "Restore code",
         "Summarize from here",
+        "Summarize up to here",
         "Never mind",
     ]
     question = confirm(three)
@@ -210,6 +237,7 @@ def test_the_menu(pi: Pi, three: Rpc) -> None:
     assert actions["options"] == [
         "Restore conversation",
         "Summarize from here",
+        "Summarize up to here",
         "Never mind",
         "↩ Undo last rewind",
     ]
@@ -242,6 +270,28 @@ def test_a_summary(pi: Pi, three: Rpc) -> None:
     assert files(pi)["a.txt"] == "3"
     conversation = " ".join(pi.model.requests[-1])
     assert "summary" in conversation and "P3" not in conversation and "P1" in conversation
+
+
+def test_a_summary_of_what_came_before(pi: Pi, recorder: Recorder) -> None:
+    """It is cut at the prompt that was picked; where pi makes none, its words are told."""
+    with rpc(pi) as driven:
+        driven.prompt("P1")
+        driven.prompt("P2")
+        driven.send("prompt", message="/rewind")
+        choose(driven, "#1")
+        choose(driven, "Summarize up to here")
+        assert said(driven).startswith("pi made no summary: ")
+        for number in (3, 4):
+            driven.prompt(f"P{number} {'word ' * 30_000}")
+        driven.send("prompt", message="/rewind")
+        choose(driven, "#3")
+        choose(driven, "Summarize up to here")
+        assert said(driven) == "What came before is summarised."
+        summarised = " ".join(pi.model.requests[-1])
+        assert "P2" in summarised and "P3" not in summarised
+        driven.prompt("P5")
+    sent = texts(pi)
+    assert "P2" not in sent and sent[-5:] == ["P3", "ok", "P4", "ok", "P5"]
 
 
 def test_last_rewind_of_files_that_changed_since(pi: Pi, three: Rpc) -> None:

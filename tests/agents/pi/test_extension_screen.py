@@ -97,6 +97,7 @@ def test_it_goes_back(pi: Pi, talk: None) -> None:
             "Restore conversation",
             "Restore code",
             "Summarize from here",
+            "Summarize up to here",
         ]
         shown.keys("Enter")
         assert any("put back  a.txt" in line for line in shown.until("Yes"))
