@@ -131,10 +131,11 @@ class Watching:
                 asked.answer(b"")
 
     def _hear_spooled(self) -> None:
+        """Whether an agent still waits for what lies there is not known: it may have gone on since it asked."""
         for frame in spooled(self._recording.home.folder):
             signal = self._understand(frame)
             if signal is not None:
-                self._hear(frame.agent, signal)
+                self._hear(frame.agent, msgspec.structs.replace(signal, deadline=signal.at))
 
     def _hear(self, agent: str, signal: Signal) -> None:
         """What the session's log says by now is read first, but for what may stand there of a prompt that is
@@ -196,5 +197,5 @@ class Watching:
 
 
 def _begun(call: Signal) -> Signal:
-    """A call that waited begins now."""
-    return msgspec.structs.replace(call, at=time.time_ns())
+    """A call that waited begins now, or where the agent went on without an answer."""
+    return msgspec.structs.replace(call, at=min(time.time_ns(), call.deadline))

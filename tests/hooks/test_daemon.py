@@ -241,3 +241,32 @@ def test_another_user_is_not_heard(recorder: Recorder, folder: Path) -> None:
     finally:
         ended(recorder.home)
     assert asked.stdout in ("b''", "") and "ok" not in asked.stdout
+
+
+def test_what_is_heard_late_claims_nothing(hooks: Hooks, recorder: Recorder, folder: Path) -> None:
+    """Prompts whose hooks lay in the spool while their tools wrote are not told as they stand afterwards: what
+    changed since a hook asked is unknown in its checkpoint, and a rewind says so."""
+    hooks.tell("SessionStart", source="startup")
+    hooks.prompt("p1")
+    with hooks.tool("p1"):
+        (folder / "notes.md").write_text("v1\n")
+    hooks.stop("p1")
+    os.kill(running(recorder.home).pid, signal.SIGKILL)  # type: ignore[union-attr]
+    coming_up = time.time() - 10
+    (recorder.home / "starting").touch()
+    os.utime(recorder.home / "starting", (coming_up, coming_up))
+    for number in (2, 3):
+        hooks.prompt(f"p{number}")
+        with hooks.tool(f"p{number}"):
+            (folder / "notes.md").write_text(f"v{number}\n")
+        hooks.stop(f"p{number}")
+    recorder.run("daemon", "start", cwd=folder)
+    hooks.prompt("p4")
+    hooks.stop("p4")
+    found = {one["number"]: one for one in recorder.json("checkpoints", cwd=folder)}
+    assert [found[number]["state"] for number in (1, 4)] == ["complete", "complete"]
+    assert [found[number]["state"] for number in (2, 3)] == ["partial", "partial"]
+    for number in (2, 3):
+        assert "notes.md" in found[number]["why_not"]
+        assert recorder.json("rewind", str(number), cwd=folder, check=4)["status"] == "refused"
+    assert (folder / "notes.md").read_text() == "v3\n"
