@@ -69,8 +69,10 @@ class LiveTalk:
         """Why it failed, or None."""
         what = {"ask": "navigate", "session": self._session, "entry": self._keep, "prompt": self._prompt}
         answer = _ask(self._home, what, MOVES_IN)
-        if answer is None or not answer.live:
-            return "the agent went away, or did not answer"
+        if answer is None:
+            return "the agent did not answer"
+        if not answer.live:
+            return "the agent went away"
         return None if answer.moved else answer.why or "the agent refused"
 
 

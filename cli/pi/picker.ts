@@ -68,7 +68,7 @@ export function fitted(text: string, width: number): string {
 		kept += mark;
 		used += columns;
 	}
-	return `${kept}…`.slice(0, Math.max(0, width) ? undefined : 0);
+	return width > 0 ? `${kept}…` : "";
 }
 
 /** The index of the row that a person picks, or undefined. Where the host has no components it is its plain list. */

@@ -82,10 +82,11 @@ def test_moving_it(home: Path, answer: dict[str, Any], why: str | None) -> None:
     assert (asked["do"], asked["entry"], asked["prompt"]) == ("navigate", "e1", "e2")
 
 
-def test_an_agent_that_goes_away(home: Path) -> None:
-    """Whoever asked is told at once."""
+def test_an_agent_that_goes_away(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked is told, and does not find out by waiting."""
+    monkeypatch.setattr("cli.live.MOVES_IN", 10.0)
     Extension(home, None)
-    assert "went away" in str(LiveTalk(home, SESSION, None, "e2").take())
+    assert LiveTalk(home, SESSION, None, "e2").take() == "the agent went away"
     assert live(home, SESSION) is None
 
 

@@ -265,14 +265,15 @@ def test_a_daemon_that_hangs_holds_pi_up_once(pi: Pi, recorder: Recorder, wait_f
 
 
 def test_an_abort_is_not_held_up(pi: Pi, recorder: Recorder) -> None:
-    """Whoever stops the agent does not wait for the recorder."""
+    """Whoever stops the agent does not wait for the recorder, neither in the tool that is about to run nor in
+    those that would follow."""
     with rpc(pi) as driven:
         driven.prompt("ONE " + turns([write("b.txt", "1")]))
         found = running(recorder.home)
         assert found is not None
         os.kill(found.pid, signal.SIGSTOP)
         try:
-            driven.send("prompt", message="TWO " + turns([write("a.txt", "1")]))
+            driven.send("prompt", message="TWO " + turns([write("a.txt", "1"), write("c.txt", "2")]))
             driven.until(lambda event: event["type"] == "tool_execution_start")
             began = time.monotonic()
             driven.send("abort")
