@@ -140,7 +140,7 @@ class Tree:
             if not self._torn:
                 return look
             written = look.written
-        self._mend()
+        self.mend()
         look = self._capture(previous, named, wanted, restored, dry=False)
         return msgspec.structs.replace(look, written=look.written + written)
 
@@ -205,9 +205,10 @@ class Tree:
         self._store.prepare()
         remember_kind(self._home, self._tree)
         if self._store.suspect():
-            self._mend()
+            self.mend()
 
-    def _mend(self) -> None:
+    def mend(self) -> None:
+        """Put right what can be of a damaged store; the next capture stores anew what it has lost."""
         self.damaged = True
         self._forget()
         self._store.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -126,10 +126,15 @@ def carry_out(
         before_step("safety")
         safety = _secure(log, tree, work_tree, ground, undertaking, operation, plan)
         plan = ground.plan(secured=True)
+        if unsound := _unsound(tree, plan):
+            tree.mend()
+            safety = _secure(log, tree, work_tree, ground, undertaking, operation, plan)
+            plan = ground.plan(secured=True)
+            unsound = _unsound(tree, plan)
         if plan.refused:
             return Carried("refused", plan)
         _check_approved(approved, plan)
-        _check_secured(tree, safety.commit, plan)
+        _check_secured(tree, safety.commit, plan, unsound)
         ground.keep_merged(plan)
         before_step("plan")
         planned = _planned(log, work_tree.stream, undertaking, operation, safety.capture, plan)
@@ -185,17 +190,23 @@ def _absolute(root: bytes, plan: Plan) -> set[bytes]:
     }
 
 
-def _check_secured(tree: Tree, commit: str, plan: Plan) -> None:
+def _check_secured(tree: Tree, commit: str, plan: Plan, unsound: Collection[bytes]) -> None:
     """Every byte that a write or a deletion would displace is at hand."""
     stored = tree.states(commit, [step.path for step in plan.steps])
     for step in plan.steps:
-        if stored[step.path] != step.before:
+        if stored[step.path] != step.before or step.path in unsound:
             name = step.path.decode(errors="replace")
             raise Refused(
                 f"{name} could not be captured as it is now, so nothing was touched",
                 code="no_safety",
                 path=name,
             )
+
+
+def _unsound(tree: Tree, plan: Plan) -> frozenset[bytes]:
+    """The paths of which the store does not give back what stands there now: a capture relies on contents
+    that it has already, and one of them may be damaged."""
+    return frozenset(step.path for step in plan.steps if step.before.oid and not tree.holds(step.before.oid))
 
 
 def _check_approved(approved: Plan | None, plan: Plan) -> None:

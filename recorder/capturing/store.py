@@ -328,7 +328,7 @@ def _damage() -> tuple[type[Exception], ...]:
     from dulwich import errors
 
     theirs = (errors.ChecksumMismatch, errors.FileFormatException, errors.ApplyDeltaError)
-    return (*theirs, ValueError, AssertionError, IndexError, EOFError, zlib.error, struct.error)
+    return (*theirs, ValueError, TypeError, AssertionError, IndexError, EOFError, zlib.error, struct.error)
 
 
 def _raw(oid: bytes) -> Any:

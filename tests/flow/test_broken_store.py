@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from projections.mending import mend_tree
 from projections.views import rebuild
+from recorder.capturing.store import object_id
 from tests.flow.agents import Claude
+from tests.flow.conftest import snapshot
 from tests.flow.within import Within, rows
 
 
@@ -152,3 +155,52 @@ def test_a_rewind_tells_the_log_what_it_found_lost(within: Within, folder: Path)
     assert not (folder / "two.txt").exists()
     first = within.json("checkpoints", cwd=folder)[-1]
     assert first["state"] in ("partial", "lost") and "lost" in first["why_not"]
+
+
+def test_what_stands_there_is_kept_although_the_stores_copy_of_it_is_damaged(
+    within: Within, folder: Path
+) -> None:
+    """A rewind replaces no content that it could not bring back: the damaged copy of what stands on disk is
+    noticed and stored anew before anything is touched, and taking the rewind back gives every byte."""
+    recorded(within, folder)
+    before = snapshot(folder)
+    store = the_store(within)
+    oid = object_id(b"blob", (folder / "two.txt").read_bytes()).hex()
+    for index in (store / "objects/pack").glob("*.idx"):
+        listed = subprocess.run(
+            ["git", "verify-pack", "-v", index], capture_output=True, text=True, check=True
+        )
+        for line in listed.stdout.splitlines():
+            if line.startswith(oid):
+                _, _, _, packed, offset = line.split()
+                content = bytearray(index.with_suffix(".pack").read_bytes())
+                content[int(offset) + int(packed) // 2] ^= 0x04
+                index.with_suffix(".pack").chmod(0o600)
+                index.with_suffix(".pack").write_bytes(content)
+    done = within.json("rewind", "2", "--files", cwd=folder)
+    assert done["status"] == "done" and not (folder / "two.txt").exists()
+    assert within.json("rewind", "--undo", cwd=folder)["status"] == "done"
+    assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize("byte", [1, 2, 3])
+def test_an_index_with_a_wrong_table(every: bool, byte: int, within: Within, folder: Path) -> None:
+    """A pack's index whose table of counts is wrong is damage like any other: told in words, and mended."""
+    recorded(within, folder)
+    before = snapshot(folder)
+    for index in (the_store(within) / "objects/pack").glob("*.idx"):
+        content = bytearray(index.read_bytes())
+        first = content[8 + 256 * 4]
+        for bucket in range(256) if every else [first]:
+            content[8 + 4 * bucket + byte] ^= 0x01
+        index.chmod(0o600)
+        index.write_bytes(content)
+    answer = within.run("doctor", "--json", cwd=folder, check=None)
+    assert answer.code in (1, 5) and "store_damaged" in [one["code"] for one in answer.json["problems"]]
+    assert "internal" not in answer.out.decode()
+    assert within.run("rewind", "2", "--files", cwd=folder, check=None).code in (0, 4, 5, 6)
+    assert within.run("doctor", "--fix", cwd=folder, check=None).code == 0
+    if snapshot(folder) != before:
+        within.json("rewind", "--undo", cwd=folder)
+    assert snapshot(folder) == before
