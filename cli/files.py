@@ -12,6 +12,7 @@ from cli.context import Recording
 from projections.sessions import SessionRow
 from recorder.errors import NotFound, RecorderError, Refused, StoreFailure
 from recorder.recording import lock_name
+from recorder.states import PathNote
 
 if TYPE_CHECKING:
     from projections.checkpoints import Checkpoint
@@ -87,6 +88,32 @@ def attributed_in(
             locate=locate(files),
             contains=lambda oid, fragment: contains(recording, files, oid, fragment),
         )
+
+
+def written_unseen(recording: Recording, tree: str, stream: str, run: str) -> list[PathNote]:
+    """What a run wrote by name without any capture knowing what stood there before."""
+    from cli.ground import contains, locate
+    from projections.capture import last_commit
+    from projections.history import tree_history
+    from recorder.planning.attribution import attribute, unseen_writes
+
+    commit = last_commit(recording.views, UUID(tree))
+    with stored_files(recording, tree) as files:
+        history, where = tree_history(recording.views.connection, tree), locate(files)
+        found = attribute(
+            history,
+            locate=where,
+            contains=lambda oid, fragment: contains(recording, files, oid, fragment),
+        )
+        unseen = [one for one in unseen_writes(history, found, locate=where) if one.run == run]
+        paths = {
+            one.path
+            for one in unseen
+            if one.session == stream
+            and (one.captured or commit is None or not files.state(commit, one.path).known)
+        }
+    why = "written in the run; what stood there before is not known"
+    return [PathNote(path, why) for path in sorted(paths)]
 
 
 def commit_of(checkpoint: Checkpoint) -> str:

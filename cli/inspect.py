@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from cli.beyond import changes_beyond, of_runs
-from cli.files import attributed, stored_files
+from cli.files import attributed, stored_files, written_unseen
 from cli.left_out import IGNORED
 from cli.output import path_fields
 from projections import changes, conversation
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from projections.sessions import SessionRow
 
 
+NO_CHANGE = "Its run changed no file."
+
+
 def checkpoint_details(
     recording: Recording, session: SessionRow, checkpoint: Checkpoint
 ) -> tuple[dict[str, Any], str]:
@@ -41,6 +44,8 @@ def checkpoint_details(
     found = by_run.get(checkpoint.entry, [])
     skipped, unknown = _notes(recording, checkpoint)
     skipped += _beyond(recording, session, checkpoint)
+    if checkpoint.tree is not None:
+        unknown += written_unseen(recording, checkpoint.tree, session.stream, checkpoint.entry)
     document = checkpoint_document(
         checkpoint,
         prompt,
@@ -100,7 +105,7 @@ def without_changes(recording: Recording, checkpoint: Checkpoint) -> str:
         return "What its run changes is seen when the run ends."
     if known_tree(recording.views, checkpoint.tree).kind == "per-file":
         return "Of the files that tools named its run changed none; the others are not looked at here."
-    return "Its run changed no file."
+    return NO_CHANGE
 
 
 def prompt_text(recording: Recording, digest: str, excerpt: str) -> str:

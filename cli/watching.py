@@ -131,7 +131,7 @@ class Watching:
                 asked.answer(b"")
 
     def _hear_spooled(self) -> None:
-        """Whether an agent still waits for what lies there is not known: it may have gone on since it asked."""
+        """Whether an agent still waits for what lies there is not known: it may have gone on at once."""
         for frame in spooled(self._recording.home.folder):
             signal = self._understand(frame)
             if signal is not None:

@@ -71,6 +71,7 @@ def _nothing(step: dict[str, Any]) -> str:
 
 
 def _show(document: dict[str, Any], prompt: str, nothing: str, console: Console) -> None:
+    from cli.inspect import NO_CHANGE
     from cli.output import local_time, relative_time
 
     console.show(f"#{document['number']}  {document['id']}  session {document['session']}")
@@ -83,6 +84,8 @@ def _show(document: dict[str, Any], prompt: str, nothing: str, console: Console)
     if document["why_not"]:
         console.show(document["why_not"])
     console.show("\n" + prompt.rstrip("\n") + "\n")
+    if document["unknown"] and nothing == NO_CHANGE:
+        nothing = "Of what is known, its run changed nothing."
     _show_files(document, nothing, console)
     _show_notes("not known", document["unknown"], console)
     _show_notes("left out", document["skipped"], console)

@@ -312,3 +312,19 @@ def test_what_changed_later_than_a_killed_run_s_end_is_not_the_run_s(
 
     assert within.json("rewind", "1", "--files", cwd=project)["files"]["delete"] == ["made.txt"]
     assert (project / "mine.txt").exists() and not (project / "made.txt").exists()
+
+
+def test_what_was_written_unseen_is_shown(within: Within, folder: Path, tmp_path: Path) -> None:
+    """Files that a run wrote by name and that no capture knew before, outside and ignored ones, are named by
+    `show` as by the plan: it never says that nothing was changed."""
+    outside = tmp_path / "outside.txt"
+    outside.write_text("there\nbefore\n")
+    agent = within.agent("pi", folder)
+    with within.watching() as watcher:
+        watcher.prompt(agent, "first", lambda one: one.write(str(outside), "after\n"))
+    shown = within.json("show", "1", cwd=folder)
+    assert [one["path"] for one in shown["unknown"]] == [str(outside)]
+    assert "written in the run" in shown["unknown"][0]["why"]
+    assert "changed no file" not in within.run("show", "1", cwd=folder).out.decode()
+    planned = within.json("rewind", "1", "--dry-run", cwd=folder)
+    assert planned["files"]["unrecovered"] == [str(outside)]
