@@ -21,6 +21,7 @@ from recorder.planning.routes import (
     Outcome,
     Route,
     Turn,
+    Wanted,
     follow,
     inside,
     putting_on,
@@ -176,13 +177,15 @@ def _of_changes(
     passed = [change for change in passed if inside(change.path, options.paths)]
     outcomes = _left_to_git(_followed(routes, disk, options), routes, changes, disk, options)
     told = {outcome.path for outcome in outcomes if isinstance(outcome, Kept)}
+    # What others had undone already is theirs: to go forward again does not do it anew.
+    idle = {outcome.path for outcome in outcomes if isinstance(outcome, Wanted) and outcome.idle}
     return conclude(
         outcomes,
         disk,
         options=options,
         changes=changes,
-        backs=[change.id for change in backs],
-        ons=[change.id for change in ons],
+        backs=[change.id for change in backs if change.path not in idle],
+        ons=[change.id for change in ons if change.path not in idle],
         keep={change.path: change.why for change in passed if change.evidence == "loose"},
         by_git=len({change.path for change in passed if change.by == "git"} - told),
         unrecovered=_unrecovered(unseen, disk, options),

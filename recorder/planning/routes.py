@@ -39,12 +39,14 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What stands at the path and what is to stand there; `merged` where it is nobody's state alone."""
+    """What stands at the path and what is to stand there; `merged` where it is nobody's state alone, `idle`
+    where somebody else had made every turn already."""
 
     path: bytes
     before: PathState
     after: PathState
     merged: bool = False
+    idle: bool = False
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -76,21 +78,21 @@ def follow(route: Route, here: PathState, merge_texts: MergeTexts | None = None)
         return Conflict(route.path, f"what stands there now {why}", here)
     if route.blocked:
         return _stopped(route, here, route.blocked)
-    ours, merged, turns = here, False, route.turns
+    ours, merged, idle, turns = here, False, True, route.turns
     while turns:
         if ours == turns[0].base:
-            ours, turns = turns[0].theirs, turns[1:]
+            ours, idle, turns = turns[0].theirs, False, turns[1:]
         elif ours == turns[0].theirs:
             turns = turns[1:]
         else:
             made = _merge(route.path, turns, ours, merge_texts) if merge_texts else Unmerged(CHANGED_AGAIN)
             if isinstance(made, Unmerged):
                 return _stopped(route, here, made.why, may_keep=merge_texts is not None)
-            merged = True
+            merged, idle = True, False
             ours, turns = made
     if merged and here.present and not ours.present:
         return _stopped(route, here, CHANGED_AGAIN, may_keep=True)
-    return _arrived(route.path, here, ours, route.turns[-1].kept, merged=merged)
+    return _arrived(route.path, here, ours, route.turns[-1].kept, merged=merged, idle=idle)
 
 
 def overwritten(conflict: Conflict) -> Outcome:
@@ -147,7 +149,9 @@ def _stopped(route: Route, here: PathState, why: str, *, may_keep: bool = False)
     return Conflict(route.path, why, here, route.goal, kept)
 
 
-def _arrived(path: bytes, here: PathState, goal: PathState, kept: str, *, merged: bool = False) -> Outcome:
+def _arrived(
+    path: bytes, here: PathState, goal: PathState, kept: str, *, merged: bool = False, idle: bool = False
+) -> Outcome:
     if kept and here.present and not goal.present:
         return Kept(path, kept)
-    return Wanted(path, here, goal, merged)
+    return Wanted(path, here, goal, merged, idle)

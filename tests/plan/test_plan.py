@@ -546,6 +546,23 @@ def test_files_that_others_made_stay() -> None:
     assert set(world.disk) == {b"output", b"output/big.jsonl"}
 
 
+@pytest.mark.parametrize(("first", "undone"), [((ABSENT, V1), ABSENT), ((V0, V1), V0), ((V0, ABSENT), V0)])
+def test_what_a_person_undid_by_hand_is_not_done_again(
+    first: tuple[PathState, PathState], undone: PathState
+) -> None:
+    """A person takes back by hand what a run did; a rewind finds nothing to do there, and going forward again
+    leaves it so; what the rewind itself took back is put on again."""
+    done = [change(10, *first), change(11, V0, V1, path=b"g")]
+    by_hand = change(20, first[1], undone, by="other", evidence="between", session="")
+    back = rewind([*done, by_hand], disk(f=undone, g=V1))
+
+    assert steps(back) == [(b"g", V0)] and back.takes_back == ("k11:g",)
+
+    gone = operation(30, *back.steps, takes=back.takes_back)
+    forward = plan_rewind([*done, by_hand], [gone], disk(f=undone, g=V0), session="A", target=Target(25, 0))
+    assert steps(forward) == [(b"g", V1)]
+
+
 def test_another_sessions_work_stays() -> None:
     """Two sessions in one tree: each rewind takes back its own; a session without changes none."""
     world = World()
