@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ def screen(pi: Pi, columns: int, rows: int, *arguments: str) -> Iterator[Screen]
     command = shlex.join(["env", "-i", *set_up, *pi.command, *arguments])
     size = ("-x", str(columns), "-y", str(rows))
     one.tmux("-f", "/dev/null", "new-session", "-d", *size, "-s", "pi", "-c", str(pi.project), command)
+    process = int(one.tmux("list-panes", "-t", "pi", "-F", "#{pane_pid}"))
     try:
         one.until("◆")
         yield one
     finally:
         one.tmux("kill-server")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(process).wait(PATIENCE)  # it still tells the recorder that it ends
