@@ -70,10 +70,14 @@ def _recover(recording: Recording) -> None:
 @contextlib.contextmanager
 def open_recording(home: Home, *, at: int | None = None) -> Iterator[Recording]:
     """The log and views of a home; `at` a position of the log (None: now)."""
+    from cli.output import write_error
     from migrations.upcasts import UPCASTS
 
+    def tell(sentence: str) -> None:
+        write_error(f"recorder: {sentence}")
+
     with open_log(home, upcasts=UPCASTS) as log:
-        views = open_views(home, log) if at is None else views_as_of(log, at)
+        views = open_views(home, log, tell=tell) if at is None else views_as_of(log, at)
         with views:
             yield Recording(home, log, views)
 

@@ -208,11 +208,25 @@ def _as_recorder_error(error: Exception) -> RecorderError:
         )
     if isinstance(error, OSError) and error.strerror:
         return _system_failure(error)
+    if views := _views_failure(error):
+        return views
     if isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error):
         return _system_failure(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
     return RecorderError(
         f"internal error: {type(error).__name__} (run with --debug to see where)", code="internal"
     )
+
+
+def _views_failure(error: Exception) -> RecorderError | None:
+    """SQLite's errors in the log never come here as such, so that these are of the views. One that only a
+    wrong call of SQLite makes is none of theirs."""
+    import sqlite3
+
+    if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.ProgrammingError):
+        return None
+    from projections.views import failure_of
+
+    return failure_of(error)
 
 
 def _folder_is_gone() -> bool:

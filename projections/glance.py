@@ -9,8 +9,8 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from projections.views import VERSION, Facts, Views, views_as_of
-from recorder.errors import LogFailure
+from projections.views import NOT_AS_MADE, VERSION, Facts, Views, as_made, belong_to, views_as_of
+from recorder.errors import LogFailure, RecorderError
 from recorder.eventlog.database import address, meaning
 from recorder.home import Home
 
@@ -29,11 +29,12 @@ def glance(home: Home, log: Facts, head: int, *, thorough: bool = False) -> View
     except LogFailure:
         return views_as_of(log, head)
     try:
-        if position_of(connection) == head:
+        position = position_of(connection) if belong_to(connection, log) else None
+        if position == head:
             return Views(connection, log)
-        if position_of(connection) < head:
+        if position is not None and position < head:
             return _brought_to(connection, log, head)
-    except sqlite3.Error:
+    except (sqlite3.Error, RecorderError):
         connection.close()
         return views_as_of(log, head)
     connection.close()
@@ -60,7 +61,10 @@ def open_stored(file: Path, *, thorough: bool = False) -> sqlite3.Connection:
 
 def position_of(connection: sqlite3.Connection) -> int:
     """How far the views are folded. Raises sqlite3.Error where they do not say it."""
-    return int(connection.execute("SELECT position FROM folded").fetchone()["position"])
+    row = connection.execute("SELECT position FROM folded").fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError("they do not say how far they are folded")
+    return int(row["position"])
 
 
 def _check(connection: sqlite3.Connection, file: Path, thorough: bool) -> None:
@@ -68,6 +72,8 @@ def _check(connection: sqlite3.Connection, file: Path, thorough: bool) -> None:
     if version != VERSION:
         raise LogFailure(f"they are of version {version}, not {VERSION}", code="outdated")
     position_of(connection)
+    if not as_made(connection):
+        raise LogFailure(NOT_AS_MADE)
     if thorough and file.stat().st_size <= CHECKED_BYTES:
         said = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if said != "ok":

@@ -49,6 +49,7 @@ from recorder.eventlog.chain import (
     Head,
     Walk,
     insert_facts,
+    select_digest,
     select_head,
     select_page,
     select_version,
@@ -416,6 +417,12 @@ class EventLog:
     def head(self) -> Head:
         with self._reading() as cursor:
             return select_head(cursor)
+
+    def digest_at(self, position: int) -> str | None:
+        """The chain's digest (hex) at a position, which stands for all facts up to it; None where the log
+        has no fact there."""
+        with self._reading() as cursor:
+            return select_digest(cursor, position)
 
     def check(self, *, after: int = 0) -> Iterator[Broken]:
         """Walk the chain over the stored bytes, whole or behind position `after`, and tell every place that

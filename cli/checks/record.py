@@ -19,7 +19,6 @@ NEWEST = 10_000
 """Events whose chain is checked here: the whole of it may take long."""
 TOLD, SAID = 3, 200
 """How many places are told, and how many characters of each reason."""
-VIEWS_FILES = ("views.db", "views.db-wal", "views.db-shm", "views.db-journal")
 
 
 def check_chain(log: EventLog) -> Iterator[Problem]:
@@ -45,12 +44,13 @@ def _place(broken: Broken) -> str:
 def check_views(home: Home, log: EventLog) -> Iterator[Problem]:
     """The views can be read, and stand where the log stands."""
     from projections.glance import open_stored, position_of
+    from projections.views import OF_ANOTHER_LOG, belong_to
 
     if not home.views.exists():
         return  # nobody has looked yet
     try:
         with contextlib.closing(open_stored(home.views, thorough=True)) as stored:
-            position = position_of(stored)
+            position, ours = position_of(stored), belong_to(stored, log)
     except LogFailure as error:
         if error.code != "outdated":
             yield Problem(
@@ -71,6 +71,14 @@ def check_views(home: Home, log: EventLog) -> Iterator[Problem]:
             "integrity",
             lambda: _fold_anew(home, log),
         )
+    elif not ours:
+        yield Problem(
+            "views_of_another_log",
+            OF_ANOTHER_LOG.partition(";")[0],
+            "“recorder doctor --fix”, or whatever command is next, folds the views anew",
+            "integrity",
+            lambda: _fold_anew(home, log),
+        )
     elif position < head and not home.held("watch"):  # which folds what it has just appended
         yield Problem(
             "views_behind",
@@ -82,10 +90,9 @@ def check_views(home: Home, log: EventLog) -> Iterator[Problem]:
 
 
 def _fold_anew(home: Home, log: EventLog) -> str:
-    from projections.views import open_views
+    from projections.views import open_views, remove
 
-    for name in VIEWS_FILES:
-        (home.folder / name).unlink(missing_ok=True)
+    remove(home)
     with open_views(home, log) as views:
         return f"the views are folded anew from {counted(views.position, 'event')}"
 

@@ -47,6 +47,8 @@ _NEWEST = "SELECT rowid, digest FROM stored_events ORDER BY rowid DESC LIMIT 1"
 
 _NEWEST_UPTO = "SELECT rowid, digest FROM stored_events WHERE rowid <= ? ORDER BY rowid DESC LIMIT 1"
 
+_DIGEST = "SELECT digest FROM stored_events WHERE rowid = ?"
+
 _VERSION = "SELECT coalesce(max(originator_version), 0) FROM stored_events WHERE originator_id=?"
 
 _INSERT = "INSERT INTO stored_events VALUES (?,?,?,?,?,?)"
@@ -144,6 +146,12 @@ def select_version(cursor: sqlite3.Cursor, stream: str) -> int:
 def select_head(cursor: sqlite3.Cursor) -> Head:
     position, digest = _newest(cursor)
     return Head(position, digest.hex())
+
+
+def select_digest(cursor: sqlite3.Cursor, position: int) -> str | None:
+    """The digest (hex) of the row at a position; None where there is no row, or none with a digest."""
+    row = cursor.execute(_DIGEST, (position,)).fetchone()
+    return row[0].hex() if row is not None and isinstance(row[0], bytes) else None
 
 
 def _newest(cursor: sqlite3.Cursor) -> tuple[int, bytes]:

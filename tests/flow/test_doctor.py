@@ -491,10 +491,17 @@ def test_nobody_watches_while_an_agent_is_at_work(recorded: Within, folder: Path
 
 
 def test_one_look_that_fails_hides_no_other(recorded: Within) -> None:
-    """A table that is not there spoils the looks that need it, each says so, and all others are taken."""
-    with contextlib.closing(sqlite3.connect(recorded.home / "views.db")) as connection:
-        connection.execute("DROP TABLE operations")
+    """A row that cannot be read spoils the looks that need it, each says so, and all others are taken; for a
+    command it is damage of the views."""
+    with contextlib.closing(sqlite3.connect(recorded.home / "views.db", isolation_level=None)) as connection:
+        connection.execute(
+            "INSERT INTO operations (operation, tree, state) VALUES ('o', CAST(x'ff' AS TEXT), 'planned')"
+        )
     recorded.home.chmod(0o755)
     found = doctor(recorded, check=1)
 
     assert codes(found) == ["home_open", "not_examined"] and "rewinds" in found["problems"][1]["message"]
+    said = recorded.run("sessions", cwd=recorded.base, check=5)
+    assert "the views are damaged" in said.err and "recorder rebuild" in said.err
+    recorded.run("rebuild", cwd=recorded.base)
+    assert codes(doctor(recorded, check=1)) == ["home_open"]

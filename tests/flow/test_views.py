@@ -22,6 +22,9 @@ class Given:
     def read(self, *, after: int = 0, upto: int | None = None, limit: int = 500) -> list[Stored]:
         return [one for one in self.stored if after < one.position <= (upto or len(self.stored))][:limit]
 
+    def digest_at(self, position: int) -> str | None:
+        return f"{position:064x}" if 0 < position <= len(self.stored) else None
+
 
 def folded(*facts: Fact) -> Views:
     return views_as_of(Given(*facts), None)
