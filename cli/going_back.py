@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
+import msgspec
+
 from cli.ground import Seen, TreeGround
 from cli.report import Report
 from projections import conversation
@@ -17,11 +19,11 @@ from projections.capture import known_tree
 from projections.changes import root_of
 from projections.running import under_way
 from projections.sessions import SessionRow
-from recorder.conversation import Way, find_way, take
+from recorder.conversation import Way, find_way, take, take_again_back
 from recorder.errors import NotFound, RecorderError, Refused
 from recorder.history import place_of
 from recorder.planning.planned import Options, Plan, Warned, moved
-from recorder.rewind import Carried, Undertaking, carry_out
+from recorder.rewind import BROKEN, Carried, Undertaking, carry_out, in_words
 from recorder.sources import source_of
 
 if TYPE_CHECKING:
@@ -72,13 +74,16 @@ class Talk(Protocol):
 
     def take(self) -> str | None: ...
 
+    def take_back(self, leaf: str | None) -> str | None: ...
+
 
 class _Talk:
     """That of a session which no agent that can be asked has open."""
 
-    def __init__(self, way: Way, source: Source, log: Path, session: str) -> None:
+    def __init__(self, way: Way, source: Source, log: Path, session: SessionRow) -> None:
         self.way = way
-        self._source, self._log, self._session = source, log, session
+        self._source, self._log, self._session = source, log, session.session
+        self._cwd = session.cwd
 
     @property
     def possible(self) -> bool:
@@ -87,12 +92,15 @@ class _Talk:
     def take(self) -> str | None:
         return take(self.way, self._source, self._log, self._session)
 
+    def take_back(self, leaf: str | None) -> str | None:
+        line = self.way.line or b""
+        return take_again_back(self._source, self._log, self._session, line=line, leaf=leaf, cwd=self._cwd)
+
 
 def go(
     arguments: argparse.Namespace, recording: Recording, session: SessionRow, aim: Aim, console: Console
 ) -> int:
     """Plan, ask where a person can answer, carry out, report; returns the exit code."""
-    from cli.catching_up import catch_up_log
     from cli.files import stored_files
     from cli.left_out import left_out_warnings
     from cli.paths import check_paths
@@ -147,8 +155,21 @@ def go(
                 **watched,
             )
     if talk.possible:
-        catch_up_log(recording, session, arguments=arguments)
+        carried = _shown(recording, session, arguments, carried)
     return report.carried(carried, arguments, console)
+
+
+def _shown(
+    recording: Recording, session: SessionRow, arguments: argparse.Namespace, carried: Carried
+) -> Carried:
+    """With the moved conversation in the views; what was done stays so where that fails."""
+    from cli.catching_up import catch_up_log
+
+    try:
+        catch_up_log(recording, session, arguments=arguments)
+    except BROKEN as error:
+        return msgspec.structs.replace(carried, uncaptured=carried.uncaptured or in_words(error))
+    return carried
 
 
 def _what(arguments: argparse.Namespace) -> str | None:
@@ -172,7 +193,7 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
     stands = conversation.stands_at(recording.views.connection, session.stream, aim.keep)
     what = _what(arguments)
     if what == "files" or not aim.conversation_moves or (stands and not aim.stays):
-        return _Talk(Way("noop"), source, log, session.session)
+        return _Talk(Way("noop"), source, log, session)
     home = recording.home.folder
     agent = live(home, session.session, looks=True)
     if aim.stays:
@@ -190,7 +211,7 @@ def _talk(arguments: argparse.Namespace, recording: Recording, session: SessionR
             code="conversation_unavailable",
             resume=way.resume,
         )
-    return _Talk(way, source, log, session.session)
+    return _Talk(way, source, log, session)
 
 
 def _undertaking(

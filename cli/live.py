@@ -62,12 +62,22 @@ class LiveTalk:
     def __init__(self, home: Path, session: str, keep: str | None, prompt: str | None) -> None:
         self.way = Way("possible")
         self.possible = True
+        self._moved = False
         self._home, self._session = home, session
         self._keep, self._prompt = keep, prompt
 
     def take(self) -> str | None:
         """Why it failed, or None."""
-        what = {"ask": "navigate", "session": self._session, "entry": self._keep, "prompt": self._prompt}
+        why = self._go(self._keep, self._prompt)
+        self._moved = why is None
+        return why
+
+    def take_back(self, leaf: str | None) -> str | None:
+        """Why it stays moved, or None."""
+        return self._go(leaf, None) if self._moved else None
+
+    def _go(self, entry: str | None, prompt: str | None) -> str | None:
+        what = {"ask": "navigate", "session": self._session, "entry": entry, "prompt": prompt}
         answer = _ask(self._home, what, MOVES_IN)
         if answer is None:
             return "the agent did not answer"

@@ -79,13 +79,14 @@ def _recover_tree(recording: Recording, tree: str) -> list[str]:
 
 def _roll_back(recording: Recording, planned: RewindPlanned, work_tree: WorkTree, files: Tree) -> str:
     """The files first, then the conversation, then the fact: killed anywhere, it is done again whole."""
-    from recorder.applying.finish import finish
+    from recorder.applying.finish import finish, sweep_marks
     from recorder.applying.recovery import recover as roll_back
 
     recovered = roll_back(planned, work_tree.path, files)
     stays = _return_conversation(recording, planned)
     _append_failed(recording, planned, recovered, stays)
     if recovered.unrecovered:
+        sweep_marks(work_tree.path, planned.steps, planned.private)
         raise Unrecovered(_named(recovered.unrecovered))
     finish(work_tree.path, planned.steps, planned.private)
     sentence = f"an interrupted {planned.verb} was rolled back; everything is as before it"

@@ -57,6 +57,7 @@ class Report:
         return self._tell(planned, self._document(planned, talk, self._way.why), arguments, console)
 
     def carried(self, carried: Carried, arguments: argparse.Namespace, console: Console) -> int:
+        self._warnings += _troubles(carried)
         talk, why = self._talk(carried)
         document = self._document(carried, talk, why)
         return self._tell(carried, document, arguments, console)
@@ -87,7 +88,7 @@ class Report:
             return "failed", carried.conversation_failed
         if self._way.status != "possible":
             return self._way.status, self._way.why
-        moved = carried.status in ("done", "partial") and not carried.failed
+        moved = carried.status in ("done", "partial") and not carried.gave_up
         return ("done", None) if moved else ("noop", None)
 
     def _document(self, carried: Carried, talk: str, why: str | None) -> dict[str, Any]:
@@ -128,7 +129,7 @@ class Report:
             console.show(self._headline(carried))
             for line in self._lines(document, carried):
                 console.show(line)
-            if carried.status in ("done", "partial") and carried.operation and not carried.failed:
+            if carried.status in ("done", "partial") and carried.operation and not carried.gave_up:
                 console.show(f"Take it back with: {self._undo}")
         return EXIT[carried.status]
 
@@ -187,11 +188,22 @@ class Report:
 
 
 def _in_part(carried: Carried, done: str) -> str:
-    if carried.failed:
+    if carried.gave_up:
         return "It failed, and not everything could be put back as it was:"
     if carried.operation is None:
         return "Nothing could be put back:"
     return f"{done}, but not all of it:"
+
+
+def _troubles(carried: Carried) -> list[Warned]:
+    """What the recorder's own home would not take."""
+    if carried.unrecorded:
+        back = "it was taken back at once" + (", but not all of it" if carried.status == "partial" else "")
+        return [Warned("unrecorded", f"it could not be recorded, so {back}: {carried.unrecorded}")]
+    if carried.uncaptured and carried.status in ("done", "partial"):
+        why = f"{carried.uncaptured}; the next command makes up for it"
+        return [Warned("uncaptured", f"the state after it could not be captured or shown yet: {why}")]
+    return []
 
 
 def _refusal(plan: Plan, on_conflict: str) -> str:

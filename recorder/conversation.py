@@ -76,14 +76,18 @@ def _append(log: Path, line: bytes) -> str | None:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     try:
         size = os.fstat(descriptor).st_size
-        written = os.write(descriptor, line)
-        if written < len(line):
-            # The agent would glue its next line to half a line.
+        try:
+            whole = os.write(descriptor, line) == len(line)
+            if not whole:
+                # The agent would glue its next line to half a line.
+                os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        except OSError:
             os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
+            raise
     finally:
         os.close(descriptor)
-    return None if written == len(line) else "the agent's log took only a part of the line"
+    return None if whole else "the agent's log took only a part of the line"
 
 
 def _ends_with(log: Path, line: bytes) -> bool:

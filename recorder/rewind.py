@@ -2,12 +2,14 @@
 
 Safety capture → planned, durable → files → conversation → applied → what was displaced goes → a
 capture of the rewind's own writes. All under the work tree's lock. What is to be done comes in as a
-plan that is computed again here; what is asked of a person stays outside.
+plan that is computed again here; what is asked of a person stays outside. Where the outcome cannot
+be recorded, all is taken back at once; from then on nothing that fails undoes it.
 """
 
 from __future__ import annotations
 
 import secrets
+import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection
@@ -16,8 +18,10 @@ from uuid import UUID
 
 import msgspec
 
-from recorder.applying.apply import ApplyReport, apply, finish
-from recorder.errors import Refused
+from recorder.applying.apply import ApplyReport, apply, finish, roll_back
+from recorder.applying.finish import sweep_marks
+from recorder.applying.journal import reason
+from recorder.errors import LogFailure, RecorderError, Refused
 from recorder.events import Captured, CaptureFailed, RewindApplied, RewindFailed, RewindPlanned
 from recorder.planning.planned import Plan, same
 from recorder.recording import Occasion, lock_name, record_capture
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     from recorder.home import Home
     from recorder.log import EventLog
     from recorder.worktree import WorkTree
+
+BROKEN = (RecorderError, OSError, sqlite3.Error)
+"""What the home raises where its disk is full or gone."""
 
 Step = Callable[[str], None]
 """Called with a name before and after every step, for tests that kill there."""
@@ -49,12 +56,15 @@ class Undertaking(msgspec.Struct, frozen=True, kw_only=True):
 
 class Conversation(Protocol):
     """The conversation's part: `possible` says whether `take` would move anything; `take` moves it and
-    returns why it could not, or None."""
+    returns why it could not, or None. `take_back` makes it go on after entry `leaf` again, where `take` had
+    moved it, and returns why it stays moved, or None."""
 
     @property
     def possible(self) -> bool: ...
 
     def take(self) -> str | None: ...
+
+    def take_back(self, leaf: str | None) -> str | None: ...
 
 
 class Ground(Protocol):
@@ -84,7 +94,8 @@ class Ground(Protocol):
 class Carried(msgspec.Struct, frozen=True):
     """What came of it. `status`: `done`, `noop`, `refused`, `failed`, `partial`. `failed` names the paths
     that could not be written when everything was put back, `unrecovered` those that could not be, `kept`
-    what was to go and stays."""
+    what was to go and stays. `unrecorded` is why it could not be recorded and was taken back for that,
+    `uncaptured` why the state after it is not captured, or not shown, yet."""
 
     status: str
     plan: Plan
@@ -93,6 +104,13 @@ class Carried(msgspec.Struct, frozen=True):
     unrecovered: tuple[PathNote, ...] = ()
     kept: tuple[PathNote, ...] = ()
     conversation_failed: str | None = None
+    unrecorded: str | None = None
+    uncaptured: str | None = None
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it was begun and then taken back, as far as that went."""
+        return bool(self.failed or self.unrecorded)
 
 
 def carry_out(
@@ -143,18 +161,18 @@ def carry_out(
         report = apply(work_tree.path, plan.steps, planned.private, tree, before_effect=before_step)
         if report.failed:
             return _gave_up(log, work_tree, planned, plan, report)
-        before_step("conversation")
-        failed = conversation.take() if conversation.possible else None
-        before_step("applied")
-        log.append([_applied(log, planned, plan, report, failed, conversation.possible)])
+        try:
+            failed = _conclude(log, planned, plan, report, conversation, before_step)
+        except BROKEN as error:
+            return _took_back(log, tree, work_tree, planned, plan, conversation, in_words(error), before_step)
         before_step("finish")
         left = finish(work_tree.path, plan.steps, planned.private, before_effect=before_step)
         before_step("after")
-        _record_own_writes(log, tree, work_tree, ground, planned)
+        uncaptured = _record_own_writes(log, tree, work_tree, ground, planned)
         kept = report.kept + left
         in_part = failed or plan.conflict or plan.unrecovered or kept
         status = "partial" if in_part else "done"
-        return Carried(status, plan, operation, kept=kept, conversation_failed=failed)
+        return Carried(status, plan, operation, kept=kept, conversation_failed=failed, uncaptured=uncaptured)
 
 
 def _secure(
@@ -240,27 +258,104 @@ def _gave_up(
     log: EventLog, work_tree: WorkTree, planned: RewindPlanned, plan: Plan, report: ApplyReport
 ) -> Carried:
     first = report.failed[0]
-    log.append(
-        [
-            RewindFailed(
-                originator_id=planned.originator_id,
-                originator_version=log.version(planned.originator_id) + 1,
-                at=time.time_ns(),
-                operation=planned.operation,
-                why=f"{first.path.decode(errors='replace')}: {first.why}",
-                unrecovered=report.unrecovered,
-            )
-        ]
-    )
-    left = finish(work_tree.path, planned.steps, planned.private) if report.rolled_back else ()
+    why = f"{first.path.decode(errors='replace')}: {first.why}"
     return Carried(
         "failed" if report.rolled_back else "partial",
         plan,
         planned.operation,
         failed=report.failed,
         unrecovered=report.unrecovered,
-        kept=left,
+        kept=_record_failed(log, work_tree, planned, why, report.unrecovered),
     )
+
+
+def _conclude(
+    log: EventLog,
+    planned: RewindPlanned,
+    plan: Plan,
+    report: ApplyReport,
+    conversation: Conversation,
+    before_step: Step,
+) -> str | None:
+    """Move the conversation, then record that all is done. Returns why the conversation stays, or None;
+    raises one of BROKEN where the log does not say that it is done."""
+    before_step("conversation")
+    failed = conversation.take() if conversation.possible else None
+    before_step("applied")
+    try:
+        log.append([_applied(log, planned, plan, report, failed, conversation.possible)])
+    except LogFailure:
+        # A commit can fail after others can read it.
+        since = log.stream(planned.originator_id, after=planned.originator_version)
+        if not any(isinstance(one, RewindApplied) and one.operation == planned.operation for one in since):
+            raise
+    return failed
+
+
+def _took_back(
+    log: EventLog,
+    tree: Tree,
+    work_tree: WorkTree,
+    planned: RewindPlanned,
+    plan: Plan,
+    conversation: Conversation,
+    why: str,
+    before_step: Step,
+) -> Carried:
+    """What recovery would do, at once: files and conversation from before, as far as that goes."""
+    try:
+        unrecovered = roll_back(
+            work_tree.path, planned.steps, planned.private, tree, before_effect=before_step
+        )
+    except BROKEN as error:
+        unrecovered = tuple(PathNote(step.path, in_words(error)) for step in planned.steps)
+    try:
+        stays = conversation.take_back(planned.leaf_before) if conversation.possible else None
+    except BROKEN as error:
+        stays = in_words(error)
+    return Carried(
+        "partial" if unrecovered or stays else "failed",
+        plan,
+        planned.operation,
+        unrecovered=unrecovered,
+        kept=_record_failed(log, work_tree, planned, f"it could not be recorded: {why}", unrecovered),
+        conversation_failed=f"it had been moved already and stays so: {stays}" if stays else None,
+        unrecorded=why,
+    )
+
+
+def _record_failed(
+    log: EventLog,
+    work_tree: WorkTree,
+    planned: RewindPlanned,
+    why: str,
+    unrecovered: tuple[PathNote, ...],
+) -> tuple[PathNote, ...]:
+    """Record that it failed, and clear what it left under private names; the paths where that failed.
+
+    Where the log does not take it, the next command's recovery records it: it finds all as before, or by
+    the private names what is to be done still.
+    """
+    try:
+        log.append(
+            [
+                RewindFailed(
+                    originator_id=planned.originator_id,
+                    originator_version=log.version(planned.originator_id) + 1,
+                    at=time.time_ns(),
+                    operation=planned.operation,
+                    why=why,
+                    unrecovered=unrecovered,
+                )
+            ]
+        )
+    except LogFailure:
+        if unrecovered:
+            return ()
+    if unrecovered:
+        sweep_marks(work_tree.path, planned.steps, planned.private)
+        return ()
+    return finish(work_tree.path, planned.steps, planned.private)
 
 
 def _applied(
@@ -288,18 +383,30 @@ def _record_own_writes(
     work_tree: WorkTree,
     ground: Ground,
     planned: RewindPlanned,
-) -> None:
-    record_capture(
-        log,
-        tree,
-        work_tree.stream,
-        Occasion(moment="rewound", source="watch", session=planned.session, operation=planned.operation),
-        previous=ground.last_commit(),
-        named=ground.named(),
-        restored=restored(planned),
-    )
+) -> str | None:
+    """Why the state after it is not captured, or None. The next command makes up for it."""
+    try:
+        outcome = record_capture(
+            log,
+            tree,
+            work_tree.stream,
+            Occasion(moment="rewound", source="watch", session=planned.session, operation=planned.operation),
+            previous=ground.last_commit(),
+            named=ground.named(),
+            restored=restored(planned),
+        )
+    except BROKEN as error:
+        return in_words(error)
+    return outcome.why if isinstance(outcome, CaptureFailed) else None
 
 
 def restored(planned: RewindPlanned) -> list[bytes]:
     """The files that a rewind put where they were: captured once, and so captured on, whatever their size."""
     return [step.path for step in planned.steps if step.after.kind == "file"]
+
+
+def in_words(error: Exception) -> str:
+    """One of BROKEN in a few words."""
+    from recorder.eventlog.database import meaning
+
+    return reason(error) if isinstance(error, RecorderError | OSError) else meaning(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from recorder.applying.folder import NOT_EMPTY, Folder, NoFolder
+from recorder.applying.folder import NOT_EMPTY, Folder, NoFolder, blob_id
 from recorder.applying.journal import FOREIGN, OPEN, Journal, attempt_all, deep, kept_beside, shallow
 from recorder.applying.renames import Hook
 from recorder.errors import Failed
@@ -33,6 +33,39 @@ def finish(
         notes += attempt_all(deep(folders), partial(_close, journal))
         notes += journal.sync()
         return tuple(notes)
+
+
+def sweep_marks(root: bytes, steps: Sequence[FileStep], private: str) -> None:
+    """Remove the empty marks of an operation that is given up on, and nothing else: what a path that could
+    not be brought back has beside it is named in the outcome, which must be durable.
+
+    Arguments as of `apply`. Raises Failed for a token that is none.
+    """
+    with Journal(root, steps, private, lambda _: None) as journal:
+        attempt_all(deep([*journal.steps, *journal.parents()]), partial(_sweep_marks, journal))
+        journal.sync()
+
+
+def _sweep_marks(journal: Journal, step: FileStep) -> None:
+    with journal.tree.root() as root:
+        _sweep_mark(journal, step, root)
+    try:
+        with journal.tree.folder(step.path) as (folder, _):
+            _sweep_mark(journal, step, folder)
+            ready = journal.names(step).ready
+            if folder.state(ready).kind == "dir":
+                with folder.enter(ready) as inside:
+                    for within in _displaced_in(journal, inside):
+                        _sweep_mark(journal, within, inside)
+    except NoFolder:
+        return
+
+
+def _sweep_mark(journal: Journal, step: FileStep, folder: Folder) -> None:
+    mark = journal.names(step).mark
+    standing = folder.state(mark)
+    if standing.kind == "file" and standing.oid == blob_id(b""):
+        folder.remove(mark)
 
 
 def _open(journal: Journal, step: FileStep) -> None:
