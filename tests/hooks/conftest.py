@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import time
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import psutil
 import pytest
 
-from cli.daemon import running
 from recorder.home import open_home
 from tests.flow import conftest as flow
 from tests.flow.conftest import ENTRY, Recorder
@@ -91,10 +90,19 @@ def hooks(recorder: Recorder, folder: Path) -> Iterator[Hooks]:
 
 
 def ended(home: Path) -> None:
-    found = running(home)
-    if found is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(found.pid, 15)
-        end = time.monotonic() + 20
-        while running(home) is not None and time.monotonic() < end:
-            time.sleep(0.05)
+    """No daemon of this home is left, not even one that is only coming up."""
+    found = [psutil.Process(pid) for pid in daemons_of(home)]
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, left = psutil.wait_procs(found, timeout=20)
+    for process in left:
+        process.kill()
+
+
+def daemons_of(home: Path) -> list[int]:
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if (words := process.info["cmdline"]) and words[-2:] == ["daemon", "run"] and str(home) in words
+    ]

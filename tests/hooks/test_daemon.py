@@ -18,7 +18,7 @@ from cli.daemon import running
 from cli.server import address_of
 from recorder.home import open_home
 from tests.flow.conftest import ENTRY, Recorder, snapshot
-from tests.hooks.conftest import Hooks, Told, ended
+from tests.hooks.conftest import Hooks, Told, daemons_of, ended
 from tests.rights import BOUND_BY_MODES
 
 
@@ -67,16 +67,6 @@ def test_one_daemon_a_home(hooks: Hooks, recorder: Recorder, folder: Path) -> No
     assert status["running"] and set(status["sessions"]) == {one.session for one in others}
     assert not list((recorder.home / "spool").iterdir())
     assert len(daemons_of(recorder.home)) == 1
-
-
-def daemons_of(home: Path) -> list[int]:
-    import psutil
-
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if (words := process.info["cmdline"]) and words[-2:] == ["daemon", "run"] and str(home) in words
-    ]
 
 
 def test_start_status_stop(recorder: Recorder, folder: Path) -> None:
@@ -244,8 +234,8 @@ def test_another_user_is_not_heard(recorder: Recorder, folder: Path) -> None:
 
 
 def test_what_is_heard_late_claims_nothing(hooks: Hooks, recorder: Recorder, folder: Path) -> None:
-    """Prompts whose hooks lay in the spool while their tools wrote are not told as they stand afterwards: what
-    changed since a hook asked is unknown in its checkpoint, and a rewind says so."""
+    """Prompts whose hooks lay in the spool while their tools wrote are not told as files stand afterwards:
+    what changed since a hook asked is unknown in its checkpoint, and a rewind says so."""
     hooks.tell("SessionStart", source="startup")
     hooks.prompt("p1")
     with hooks.tool("p1"):
