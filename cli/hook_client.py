@@ -35,8 +35,9 @@ def main(words: list[str]) -> None:
     payload = _read_all(0)
     frame = b"recorder 1 %s %d %d %d\n%s" % (agent.encode(), started, deadline, len(payload), payload)
     connection = _connect(home, deadline)
-    if connection is not None:
-        _tell(_ask(connection, frame))
+    answer = None if connection is None else _ask(connection, frame)
+    if answer is not None:
+        _tell(answer)
         return
     spooled = _spool(home, started, frame)
     age = _starting_for(home + "/starting")
@@ -73,20 +74,23 @@ def _connect(home: str, deadline: int) -> "sockets.socket | None":
     return connection
 
 
-def _ask(connection: "sockets.socket", frame: bytes) -> bytes:
-    """The daemon's answer: what the agent is to be told, mostly nothing."""
-    connection.sendall(frame)
+def _ask(connection: "sockets.socket", frame: bytes) -> "bytes | None":
+    """The daemon's answer: what the agent is to be told, mostly nothing. None where the daemon died."""
     answer = b""
-    while b"\n" not in answer:
-        if not (piece := connection.recv(4096)):
-            return b""
-        answer += piece
-    head, _, content = answer.partition(b"\n")
-    length = int(head.split()[1])
-    while len(content) < length:
-        if not (piece := connection.recv(65536)):
-            return b""
-        content += piece
+    try:
+        connection.sendall(frame)
+        while b"\n" not in answer:
+            if not (piece := connection.recv(4096)):
+                return None
+            answer += piece
+        head, _, content = answer.partition(b"\n")
+        length = int(head.split()[1])
+        while len(content) < length:
+            if not (piece := connection.recv(65536)):
+                return None
+            content += piece
+    except ConnectionError:
+        return None
     return content[:length]
 
 

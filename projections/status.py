@@ -35,9 +35,10 @@ def counts(connection: sqlite3.Connection, session: SessionRow) -> dict[str, int
 
 
 def captured_by_hook(connection: sqlite3.Connection, tree: str) -> bool:
-    """Whether the newest capture of a work tree was made while the agent waited for it."""
+    """Whether the checkpoint that was captured last in a work tree was captured by an agent's hook."""
     row = connection.execute(
-        "SELECT source FROM captures WHERE tree = ? ORDER BY position DESC LIMIT 1", (tree,)
+        "SELECT source FROM captures WHERE tree = ? AND moment = 'prompt' ORDER BY position DESC LIMIT 1",
+        (tree,),
     ).fetchone()
     return row is not None and row["source"] == "hook"
 

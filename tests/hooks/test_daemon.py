@@ -48,6 +48,7 @@ def test_the_first_hook_starts_the_daemon(hooks: Hooks, recorder: Recorder, fold
         (2, "complete", "hook"),
         (1, "complete", "hook"),
     ]
+    assert recorder.json("checkpoint", "status", cwd=folder)["how"] == "hook"
     for number in (3, 2, 1):
         recorder.run("rewind", str(number), "--files", cwd=folder)
         assert snapshot(folder) == states[number - 1]
@@ -92,13 +93,14 @@ def test_a_stale_socket(hooks: Hooks, recorder: Recorder, folder: Path) -> None:
 
 
 def test_a_daemon_that_is_killed_while_a_hook_waits(hooks: Hooks, recorder: Recorder) -> None:
-    """The hook ends without a word, long before its budget is over."""
+    """The hook ends without a word, long before its budget is over, and the next daemon hears of it."""
     hooks.prompt("p1")
     pid = running(recorder.home).pid  # type: ignore[union-attr]
     os.kill(pid, signal.SIGSTOP)
     threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
     told = hooks.prompt("p2")
     assert silent(told) and told.seconds < 15
+    assert len(recorder.json("log", "--type", "PromptAnnounced", cwd=hooks.folder)) == 2
 
 
 def test_a_daemon_that_never_answers(hooks: Hooks, recorder: Recorder) -> None:
