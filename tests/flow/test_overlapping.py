@@ -11,6 +11,7 @@ import pytest
 
 from projections import changes
 from projections.history import tree_history
+from recorder.planning.spans import SLACK
 from tests.capture.helpers import commit_all, make_repository, run_git
 from tests.flow.agents import Claude, Pi
 from tests.flow.within import APART, Watcher, Within
@@ -397,7 +398,7 @@ def test_a_neighbour_counts_only_while_something_changed(within: Within, here: P
     with within.watching() as watcher:
         start(watcher, b, c, a)
         watcher.prompt(b, "work", lambda one: one.shell("make", lambda: time.sleep(APART)))
-        time.sleep(APART)
+        time.sleep(5 * APART)
         opened(watcher, a, c)
         c.shell("make", lambda: a.write("x.txt", "two\n"))
         settled(watcher, a, c)
@@ -406,7 +407,16 @@ def test_a_neighbour_counts_only_while_something_changed(within: Within, here: P
         history = tree_history(connection, tree["tree"])
         names = {row["stream"]: row["session"] for row in connection.execute("SELECT * FROM sessions")}
 
-    assert {names[run.session] for run in history.runs} == {a.session, c.session}
+    near = 2 * SLACK
+    changing = [(one.since - near, one.until + near) for one in history.transitions]
+    sessions = {names[run.session] for run in history.runs}
+    at_work = {
+        names[run.session]
+        for run in history.runs
+        for since, until in changing
+        if run.began_at <= until and since <= (run.ended_at or run.last_sign_at)
+    }
+    assert {a.session, c.session} <= sessions == at_work
 
 
 @KINDS
