@@ -19,10 +19,11 @@ ME = ("-c", "user.name=p", "-c", "user.email=p@example.invalid")
 
 
 class Hands:
-    """`chance` decides; each content that is made is one of its kind."""
+    """`chance` decides; each content that is made is one of its kind. Some are gentle: they edit texts."""
 
     def __init__(self, chance: random.Random, root: Path) -> None:
         self.chance, self.root = chance, root
+        self.gentle = chance.random() < 0.4
         self._made = 0
 
     def word(self) -> str:
@@ -144,13 +145,17 @@ class Hands:
         """What a shell does."""
         often = [self.edit, self.edit, self.edit, self.make, self.make, self.overwrite, self.delete]
         seldom = [self.mode, self.hard_link, self.rename, self.make_folder, self.rename_folder]
+        wild = [self.remove_folder, self.swap]
         for _ in range(self.chance.randint(1, 4)):
-            self.chance.choice([*often, *seldom, self.remove_folder, self.swap])()
+            deeds = [self.edit] * 6 + [self.make] if self.gentle else [*often, *seldom, *wild]
+            self.chance.choice(deeds)()
 
     def save(self) -> None:
         """What a person does at a time."""
-        deeds: list[Callable[[], None]] = [self.edit, self.edit, self.edit, self.make, self.overwrite]
-        self.chance.choice([*deeds, self.delete, self.rename, self.mode])()
+        deeds: list[Callable[[], None]] = [self.edit, self.edit, self.edit, self.make]
+        if not self.gentle:
+            deeds += [self.overwrite, self.delete, self.rename, self.mode]
+        self.chance.choice(deeds)()
 
     # ---- git
 

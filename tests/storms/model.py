@@ -96,6 +96,8 @@ class Expected:
     stay: set[str]
     taken_back: list[Change]
     put_on: list[Change]
+    idle: set[str] = field(default_factory=set)
+    """Paths at which somebody else had undone everything already: that stays so when it goes forward."""
 
     def covers(self, path: str) -> bool:
         return path not in self.vague
@@ -181,6 +183,9 @@ class Model:
         last = writes[-1]
         before, after = writes[0].before, last.after
         hands = {(write.by, write.run) for write in writes}
+        if after is not None and after[0] == "dir":
+            # Whoever puts something into a folder moves its time.
+            hands |= {(w.by, w.run) for w in self.cell.writes if str(PurePosixPath(w.path).parent) == path}
         strangers = self.cell.calls - {last.by}
         bounded = after is None or "dir" in (after[0], (before or after)[0]) or any(w.moved for w in writes)
         hanging = {session for write in writes for session in write.open_calls}
@@ -281,6 +286,8 @@ class Model:
         unless the whole way as one meets it too."""
         pairs = [(c.after, c.before) if c in backs else (c.before, c.after) for c in way]
         ours = here
+        if all(here == theirs != base for base, theirs in pairs):
+            expected.idle.add(path)
         try:
             for base, theirs in pairs:
                 ours = merged(base, theirs, ours, texts=texts)

@@ -67,7 +67,7 @@ class Storm:
             agents = [self.prompt] * 4
         else:
             agents = [self.shell, self.shell, self.tool, self.tool, self.done, self.done, self.steer]
-            agents += [self.kill] if self.chance.random() < 0.3 else []
+            agents += self.chance.choice([[], [], [self.kill], [self.abort]])
         others = [self.person, self.person, self.person, self.use_git]
         backs = [self.rewind, self.rewind, self.rewind, self.whole_tree, self.revert, self.undo]
         rare = [self.navigate, self.prune, self.restart, self.crossed_calls, self.hang]
@@ -146,6 +146,21 @@ class Storm:
         self.look(session)
         self.runs[session] = None
 
+    def abort(self, session: str) -> None:
+        """The person breaks the run off; the agent lives."""
+        run, agent = self.runs[session], self.agents[session]
+        assert run is not None
+        self.tell(f"{session}: aborted")
+        if isinstance(agent, Pi):
+            agent._message({"role": "assistant", "content": [], "stopReason": "aborted"})
+        else:
+            said = {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user]"}]}
+            agent._write(agent._chained("user", message=said))
+        run.ended = self.model.tick()
+        self.look(session)
+        self._dead[session] = run
+        self.runs[session] = None
+
     def kill(self, session: str) -> None:
         """The agent dies between two tools: its run has no end."""
         run = self.runs[session]
@@ -218,8 +233,17 @@ class Storm:
         self._write("git", None, self.hands.use_git)
 
     def prune(self) -> None:
-        self.tell("prune")
-        self.within.run("prune", "--json", cwd=self.root)
+        """At times so that old checkpoints are let go: what is kept must stay whole."""
+        kept = self.chance.choice([100, 100, 4])
+        os.environ["RECORDER_MAX_CHECKPOINTS"] = str(kept)
+        try:
+            pruned = self.within.json("prune", cwd=self.root)
+        finally:
+            del os.environ["RECORDER_MAX_CHECKPOINTS"]
+        names = {agent.session: session for session, agent in self.agents.items()}
+        gone = {(names[one["session"]], one["number"]) for one in pruned["retired"]}
+        self.tell(f"prune: {sorted(gone)}")
+        self.retired |= gone
 
     def restart(self) -> None:
         """Another recorder watches from here on."""
@@ -246,6 +270,9 @@ class Storm:
         number = self.chance.randint(1, len(self.model.prompts[session]))
         self.apart(verb)
         here = snapshot(self.root)
+        if (session, number) in self.retired:
+            self._refuses(verb, str(number), "--session", self.agents[session].session)
+            return
         expected = expect(session, number, here)
         done = self.command(verb, str(number), "--session", self.agents[session].session)
         self._hold(expected, here, done)
@@ -264,6 +291,8 @@ class Storm:
         if not self.model.prompts[session]:
             return
         number = self.chance.randint(1, len(self.model.prompts[session]))
+        if (session, number) in self.retired:
+            return
         self.apart("tree")
         here = snapshot(self.root)
         session_id = self.agents[session].session
@@ -297,10 +326,9 @@ class Storm:
         now = snapshot(self.root)
         self.model.captured()
         conflicts = {one["path"] for one in done["files"]["conflict"]}
-        kept = {one["path"] for one in done["files"]["keep"]}
 
         def left(path: str) -> bool:
-            return path in conflicts | kept | expected.conflicts | expected.stay
+            return path in conflicts | expected.conflicts | expected.stay | expected.idle
 
         back = self.model.moved(expected, left)
         self.model.muddled |= {path for path in expected.vague if here.get(path) != now.get(path)}
@@ -321,6 +349,13 @@ class Storm:
             else:
                 back()
                 self.operation = None
+
+    def _refuses(self, *words: str) -> None:
+        """A checkpoint that was let go is none to go back to, and says so."""
+        here = snapshot(self.root)
+        done = self.command(*words)
+        assert done["error"]["code"] == "retired" and snapshot(self.root) == here, done
+        self.counts["retired"] += 1
 
     def command(self, *words: str) -> dict[str, Any]:
         files = () if words[0] == "revert" else ("--files",)
