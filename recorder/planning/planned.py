@@ -100,7 +100,8 @@ def conclude(
     outcomes = [_at_hand(o, disk) if isinstance(o, Wanted) else o for o in outcomes]
     wanted = {o.path: o for o in outcomes if isinstance(o, Wanted) and o.before != o.after}
     done, blocked = settle(wanted, disk.state, disk.children, _modes(changes))
-    conflicts = [o for o in outcomes if isinstance(o, Conflict)] + blocked
+    # A folder that is made for what comes back into it is in nobody's way any more.
+    conflicts = [o for o in outcomes if isinstance(o, Conflict) and o.path not in done] + blocked
     disputed = {conflict.path for conflict in conflicts}
     kept = {o.path: o.why for o in outcomes if isinstance(o, Kept)}
     told = {p: why for p, why in {**(keep or {}), **kept}.items() if p not in disputed | done.keys()}

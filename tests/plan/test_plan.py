@@ -288,6 +288,24 @@ def test_a_folder_stays_for_what_comes_back_into_it() -> None:
     assert plan.takes_back == ("k30:d/f",)
 
 
+@pytest.mark.parametrize("mode", ["merge", "skip", "refuse"])
+def test_a_folder_is_no_conflict_where_it_is_made_again(mode: str) -> None:
+    """The session changed a folder and what lies in it, and somebody removed what was left of it: it comes
+    back with its files, and the undo takes away both."""
+    private = PathState("dir", 0o700)
+    story = [
+        change(10, DIR, private, path=b"d"),
+        change(10, V0, ABSENT, path=b"d/f"),
+        change(20, private, ABSENT, path=b"d", by="other", evidence="between", session=""),
+    ]
+
+    plan = rewind(story, disk(), on_conflict=mode)
+
+    assert [path for path, _ in steps(plan)] == [b"d", b"d/f"]
+    assert (plan.conflict, plan.refused) == ((), False)
+    assert {"k10:d", "k10:d/f"} == set(plan.takes_back)
+
+
 def test_the_folders_that_a_file_needs_are_made_again() -> None:
     """With the permissions that they had, when somebody else removed them."""
     private = PathState("dir", 0o700)
