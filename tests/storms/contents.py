@@ -71,3 +71,8 @@ def _one(base: bytes, theirs: bytes, ours: bytes) -> bytes:
     if ours not in (base, theirs) and theirs != base:
         raise Conflict
     return theirs if ours == base else ours
+
+
+def differing(before: Standing, after: Standing) -> set[str]:
+    """The paths at which two listings differ."""
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}

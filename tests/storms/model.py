@@ -19,7 +19,6 @@ from tests.storms.contents import Conflict, Standing, State, merged
 NEAR = 60_000_000
 """ns within which two moments are one."""
 SESSIONS = ("a", "b")
-OTHERS = ("person", "git")
 
 
 @dataclass(eq=False)
@@ -339,6 +338,7 @@ def _settled(expected: Expected, here: Standing) -> Expected:
             kind = standing[folder][0] if folder in standing else None
             if kind is None:
                 standing[folder] = here.get(folder, ("dir", 0o755, b""))
+                conflicts.discard(folder)
                 expected.roughly.add(folder)
                 expected.stay |= {folder} & here.keys()
             elif kind != "dir":
@@ -367,7 +367,3 @@ def _spread(expected: Expected) -> None:
     for path in vague:
         expected.vague |= set(above(path))
         expected.vague |= {one for one in named if one.startswith(f"{path}/")}
-
-
-def paths_of(changes: Iterable[Change]) -> set[str]:
-    return {change.path for change in changes}
