@@ -337,7 +337,8 @@ def _settled(expected: Expected, here: Standing) -> Expected:
         for folder in above(path):
             kind = standing[folder][0] if folder in standing else None
             if kind is None:
-                standing[folder] = here.get(folder, ("dir", 0o755, b""))
+                stood = here.get(folder)
+                standing[folder] = stood if stood and stood[0] == "dir" else ("dir", 0o755, b"")
                 conflicts.discard(folder)
                 expected.roughly.add(folder)
                 expected.stay |= {folder} & here.keys()
